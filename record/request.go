@@ -1,0 +1,34 @@
+package record
+
+// Message is one turn of a chat prompt.
+type Message struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Prompt is the content of a request. Exactly one of its fields is set.
+type Prompt struct {
+	// Text of a completion.
+	Text string
+	// TokenIDs of a completion, for servers that take them: the one way to an
+	// exact length without a tokenizer.
+	TokenIDs []int32
+	// Messages of a chat.
+	Messages []Message
+}
+
+// Request is one planned request: what the workload wants to be sent. It says
+// nothing of when; that is the scheduler's.
+type Request struct {
+	// Index counts the requests of a run from 0, in planned order.
+	Index int64
+	// PromptTokens is the prompt length that was asked for, in tokens.
+	PromptTokens int
+	// MaxTokens caps the output, in tokens. It is a cap, not a length.
+	MaxTokens int
+	// ExactOutput asks the server to produce exactly MaxTokens (ignore_eos,
+	// min_tokens) where the dialect has a way to say so.
+	ExactOutput bool
+	// Prompt is the content. It may be empty in a plan without bodies.
+	Prompt Prompt
+}

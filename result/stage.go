@@ -1,0 +1,187 @@
+package result
+
+import (
+	"time"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Verdict words.
+const (
+	Valid      = "VALID"
+	Invalid    = "INVALID"
+	Stable     = "STABLE"
+	Unstable   = "UNSTABLE"
+	Undecided  = "UNDECIDED"
+	NotChecked = "NOT CHECKED"
+)
+
+// Warning is a validity problem that travels with the result.
+type Warning struct {
+	// Code is a short stable name ("coalesced", "prompt-length").
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Check is one test behind a verdict, with its number and its threshold.
+type Check struct {
+	Name string `json:"name"`
+	// Value and Threshold are in Unit; Value is nil if the check was not possible.
+	Value     *float64 `json:"value"`
+	Threshold *float64 `json:"threshold,omitempty"`
+	Unit      string   `json:"unit,omitempty"`
+	OK        bool     `json:"ok"`
+	// Text says the finding in words.
+	Text string `json:"text,omitempty"`
+}
+
+// ClientVerdict says whether our own client was fit to measure.
+type ClientVerdict struct {
+	Verdict string `json:"verdict"` // VALID, INVALID
+	// Cause is the first check that failed, in words.
+	Cause  string  `json:"cause,omitempty"`
+	Checks []Check `json:"checks"`
+	// GapsWithheld is set when too many events shared a read for any gap figure.
+	GapsWithheld bool `json:"gaps_withheld,omitempty"`
+}
+
+// StabilityVerdict says whether the stage was in a steady state.
+type StabilityVerdict struct {
+	Verdict string  `json:"verdict"` // STABLE, UNSTABLE, UNDECIDED
+	Cause   string  `json:"cause,omitempty"`
+	Checks  []Check `json:"checks"`
+}
+
+// Warmup says how the warm-up ended.
+type Warmup struct {
+	// Rule that decided: "mser5", "median", "none" (declared off).
+	Rule string `json:"rule"`
+	// Detected: the rule found the stage stationary before the cap.
+	Detected bool `json:"detected"`
+	// Capped names the cap that ended it instead ("duration", "requests").
+	Capped   string        `json:"capped,omitempty"`
+	Requests int           `json:"requests"`
+	Duration time.Duration `json:"duration_ns"`
+	// MedianRule is the seed lesson's heuristic, shown beside: "fired at request
+	// N" or "did not fire".
+	MedianRule string `json:"median_rule"`
+	Text       string `json:"text"`
+}
+
+// Dispersion is the index of dispersion of arrival counts at one window length.
+type Dispersion struct {
+	WindowS float64 `json:"window_s"`
+	Index   float64 `json:"index"`
+}
+
+// Observed is the workload as it really was.
+type Observed struct {
+	PromptTokens     *Summary `json:"prompt_tokens"`
+	CompletionTokens *Summary `json:"completion_tokens"`
+	// PromptTokensAsked is the mean length asked for, when lengths were planned.
+	PromptTokensAsked *float64 `json:"prompt_tokens_asked,omitempty"`
+	CachedTokens      int      `json:"cached_tokens"`
+	// EarlyStopRate is the share of completed requests with n below max_tokens.
+	EarlyStopRate *float64 `json:"early_stop_rate"`
+	// Rate is arrivals (due requests) per second over the window, CV that of the
+	// gaps between their scheduled times.
+	Rate       *float64     `json:"rate"`
+	CV         *float64     `json:"cv"`
+	Dispersion []Dispersion `json:"dispersion,omitempty"`
+	// InFlight is time-weighted over the window.
+	InFlight InFlight `json:"in_flight"`
+}
+
+// InFlight counts attempts between Sent (or Dispatched) and Ended.
+type InFlight struct {
+	Mean *float64 `json:"mean"`
+	Max  int      `json:"max"`
+}
+
+// Throughput is one rate with the three statements that give it a meaning.
+type Throughput struct {
+	// Name is "output_tps", "prompt_tps" or "rps".
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	// Numerator says what is counted, Denominator over what, Phases whether
+	// warm-up or cooldown is inside.
+	Numerator   string `json:"numerator"`
+	Denominator string `json:"denominator"`
+	Phases      string `json:"phases"`
+}
+
+// Threshold is one limit of a service level objective.
+type Threshold struct {
+	Metric  string  `json:"metric"` // ttft, ttft_from_schedule, tpot, e2e
+	LimitMS float64 `json:"limit_ms"`
+	// Note, for instance that the limit is not the seed's for this length.
+	Note string `json:"note,omitempty"`
+}
+
+// Goodput is percentage-goodput: due requests that met every threshold over
+// all due requests.
+type Goodput struct {
+	SLO      []Threshold `json:"slo"`
+	Due      int         `json:"due_requests"`
+	Good     int         `json:"good_requests"`
+	Percent  float64     `json:"percent"`
+	OneToken int         `json:"one_token_requests"`
+	// Misses by reason; a request is in one only, the first that applies.
+	Misses map[string]int `json:"misses,omitempty"`
+	// Rate is good requests per second of the window: the goodput rate.
+	Rate *float64 `json:"goodput_rate"`
+}
+
+// ErrorSample is the first error of its kind.
+type ErrorSample struct {
+	Outcome record.Outcome `json:"outcome"`
+	Status  int            `json:"status,omitempty"`
+	Count   int            `json:"count"`
+	Error   string         `json:"error"`
+	Body    string         `json:"body,omitempty"`
+}
+
+// Counter compares the server's own counter with the client's sum, over the
+// whole run: both count every attempt, warm-up included.
+type Counter struct {
+	Name string `json:"name"`
+	// Delta of the server's counter, nil if it could not be read.
+	Delta  *float64 `json:"delta"`
+	Client float64  `json:"client"`
+	Text   string   `json:"text"`
+}
+
+// ServerAccount is what the server says of itself.
+type ServerAccount struct {
+	MetricsURL string    `json:"metrics_url,omitempty"`
+	Counters   []Counter `json:"counters,omitempty"`
+	Text       string    `json:"text,omitempty"`
+}
+
+// Stage is one steady load condition and what came of it.
+type Stage struct {
+	Name string `json:"name"`
+	// Load in words, "closed loop, concurrency 16".
+	Load   string        `json:"load"`
+	Window record.Window `json:"window"`
+	// WindowClosed says what closed the window: "duration", "requests",
+	// "interrupted".
+	WindowClosed string        `json:"window_closed"`
+	Cooldown     time.Duration `json:"cooldown_ns"`
+	Warmup       Warmup        `json:"warmup"`
+	// Ledger of the window; LedgerRun of every attempt of the stage.
+	Ledger     record.Ledger    `json:"ledger"`
+	LedgerRun  record.Ledger    `json:"ledger_all_phases"`
+	Metrics    Metrics          `json:"metrics"`
+	Workload   Observed         `json:"workload"`
+	Throughput []Throughput     `json:"throughput"`
+	Goodput    *Goodput         `json:"goodput"`
+	Client     ClientVerdict    `json:"client_verdict"`
+	Stability  StabilityVerdict `json:"stability"`
+	Server     *ServerAccount   `json:"server,omitempty"`
+	// CappedTime is how long an in-flight cap held arrivals back, in total.
+	CappedTime time.Duration `json:"capped_time_ns,omitempty"`
+	Errors     []ErrorSample `json:"errors,omitempty"`
+	Warnings   []Warning     `json:"warnings,omitempty"`
+}
