@@ -149,6 +149,10 @@ type Attempt struct {
 	TextEvents      int   `json:"text_events,omitzero"`
 	TokenEvents     int   `json:"token_events,omitzero"`
 	CoalescedEvents int   `json:"coalesced_events,omitzero"`
+	// CoalescedText counts the text events that shared their stamp with the text
+	// event before: those whose gap is unknown. Only they spoil gap figures; a
+	// usage frame that shares its read with [DONE] spoils nothing.
+	CoalescedText int `json:"coalesced_text_events,omitzero"`
 	KernelEvents    int   `json:"kernel_events,omitzero"`
 	TextBytes       int64 `json:"text_bytes,omitzero"`
 	AnswerBytes     int64 `json:"answer_bytes,omitzero"`
@@ -242,6 +246,9 @@ func (a *Attempt) observeText(e Event) {
 		a.PairedTokens += a.pendingTokens + int(max(e.Tokens, 0))
 	}
 	a.pendingTokens = 0
+	if e.At == a.LastText {
+		a.CoalescedText++
+	}
 	a.LastText = e.At
 	if e.Flags.Has(FlagAnswer) && a.FirstAnswer == 0 {
 		a.FirstAnswer = e.At
