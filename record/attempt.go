@@ -87,6 +87,8 @@ type Attempt struct {
 	// Try counts the attempts of the request from 0; RetryOf names the one before.
 	Try     int    `json:"try,omitzero"`
 	RetryOf string `json:"retry_of,omitzero"`
+	// Retried: another attempt of the same request followed this one.
+	Retried bool `json:"retried,omitzero"`
 	// Stage names the load condition; Phase is where in it the attempt was scheduled.
 	Stage string `json:"stage"`
 	Phase Phase  `json:"phase"`
@@ -145,18 +147,18 @@ type Attempt struct {
 	Model string `json:"model,omitzero"`
 
 	// Counts over the events.
-	Events          int   `json:"events,omitzero"`
-	TextEvents      int   `json:"text_events,omitzero"`
-	TokenEvents     int   `json:"token_events,omitzero"`
-	CoalescedEvents int   `json:"coalesced_events,omitzero"`
+	Events          int `json:"events,omitzero"`
+	TextEvents      int `json:"text_events,omitzero"`
+	TokenEvents     int `json:"token_events,omitzero"`
+	CoalescedEvents int `json:"coalesced_events,omitzero"`
 	// CoalescedText counts the text events that shared their stamp with the text
 	// event before: those whose gap is unknown. Only they spoil gap figures; a
 	// usage frame that shares its read with [DONE] spoils nothing.
-	CoalescedText int `json:"coalesced_text_events,omitzero"`
-	KernelEvents    int   `json:"kernel_events,omitzero"`
-	TextBytes       int64 `json:"text_bytes,omitzero"`
-	AnswerBytes     int64 `json:"answer_bytes,omitzero"`
-	BodyBytes       int64 `json:"body_bytes,omitzero"`
+	CoalescedText int   `json:"coalesced_text_events,omitzero"`
+	KernelEvents  int   `json:"kernel_events,omitzero"`
+	TextBytes     int64 `json:"text_bytes,omitzero"`
+	AnswerBytes   int64 `json:"answer_bytes,omitzero"`
+	BodyBytes     int64 `json:"body_bytes,omitzero"`
 	// ReasoningText is set when any reasoning text was streamed.
 	ReasoningText bool `json:"reasoning_text,omitzero"`
 	// DeltasUnknown counts the text events with an unknown token delta;
