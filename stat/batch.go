@@ -86,13 +86,17 @@ type batching struct {
 	why           Refusal
 }
 
-// Significance levels of the lag-1 test of batch means. Batches grow at the
-// lenient level, since a missed correlation costs coverage and a needless
-// growth costs only a little width (20 % as in Skart, Tafazzoli and Wilson
-// 2011); the interval is refused at the strict one.
+// Below minEffective effective samples the estimate of their number is itself
+// too rough: measured coverage of nominal 95 % intervals was 80 % at 20.
+//
+// The lag-1 test of batch means has two levels. Batches grow at the lenient
+// one, since a missed correlation costs coverage and a needless growth costs
+// only a little width (20 % as in Skart, Tafazzoli and Wilson 2011); the
+// interval is refused at the strict one.
 const (
-	growZ   = 0.8416 // one-sided 20 %
-	refuseZ = 1.6449 // one-sided 5 %
+	minEffective = 30
+	growZ        = 0.8416 // one-sided 20 %
+	refuseZ      = 1.6449 // one-sided 5 %
 )
 
 // chooseBatches starts with 64 batches and lengthens them by a quarter until
@@ -124,6 +128,9 @@ func chooseBatches(series []float64) batching {
 			c.longRun *= (1 + r) / (1 - r)
 		}
 		c.nEff = effective(Variance(series), c.longRun, n)
+		if c.why == "" && c.nEff < minEffective {
+			c.why = TooFewEffective
+		}
 		return c
 	}
 }
@@ -146,6 +153,18 @@ func EffectiveN(series []float64) float64 { return chooseBatches(series).nEff }
 // chosen from the data. Independence of single observations is not assumed;
 // stationarity is. ok is false, and Why says why, if the series is too short
 // or its batch means stay correlated; NEff is filled in that case too.
+//
+// Measured coverage of the nominal 95 % interval, where one was given (400
+// replicas; AR(1) with coefficient phi; waits of an M/M/1 queue at 80 % load):
+//
+//	phi 0 to 0.5, n = 1,000 to 20,000    95 to 97 %
+//	phi 0.9,      n = 1,000 / 20,000     94 / 96 %
+//	phi 0.98,     n = 5,000 / 20,000     94 / 94 %
+//	queue,        n = 5,000 / 20,000     87 / 92 %   (100,000: 94 %)
+//	queue,        n = 1,000              60 %, and refused in 58 % of cases
+//
+// The last line is the limit of any method: a thousand requests are a handful
+// of busy periods, and nothing in them tells of the long ones not yet seen.
 func MeanInterval(series []float64, level float64) (v Interval, ok bool) {
 	c := chooseBatches(series)
 	v = Interval{Level: level, NEff: c.nEff, Batches: c.count, Length: c.length, Method: MethodBatchMeans}
@@ -172,13 +191,26 @@ func MeanInterval(series []float64, level float64) (v Interval, ok bool) {
 // samples it tends to the order-statistic interval. It is refused where that
 // does not exist: for p99 at 95 % below 368 effective samples. No density is
 // estimated, no random number is drawn, and the cost is linear.
+//
+// Measured coverage of the nominal 95 % interval, where one was given, and how
+// often it was (300 replicas, series as at [MeanInterval]):
+//
+//	p99, phi 0 / 0.5,  n = 1,000     99 / 99 %, given 97 / 91 %
+//	p99, phi 0.9,      n = 5,000     99 %, given 92 % (n = 1,000: given 1 %)
+//	p99, phi 0.98,     n = 20,000    99 %, given 75 % (n = 5,000: never)
+//	p99, queue,        n = 50,000    93 %, given 89 %
+//	p99, queue,        n = 20,000    83 %, given 33 % (n = 5,000: given < 1 %)
+//	p95, queue,        n = 20,000    94 %, given 98 % (n = 5,000: 89 %, 73 %)
+//	p50, queue,        n = 1,000     91 %, given 70 % (n = 5,000: 94 %, 96 %)
+//
+// The independent-sample interval covers 13 to 21 % for p99 of that queue.
 func QuantileInterval(series, sorted []float64, p, level float64) (v Interval, ok bool) {
 	n := len(series)
 	v = Interval{Level: level, NEff: math.NaN(), Method: MethodEffective}
 	if !(level > 0 && level < 1) || !(p > 0 && p < 1) {
 		return v.refuse(BadArgument)
 	}
-	c := chooseBatches(exceedances(series, Quantile(sorted, p, Type1)))
+	c := exceedanceBatches(series, sorted, p)
 	v.NEff, v.Batches, v.Length = c.nEff, c.count, c.length
 	switch {
 	case c.why != "":
@@ -196,6 +228,32 @@ func QuantileInterval(series, sorted []float64, p, level float64) (v Interval, o
 	v.Lo = Quantile(sorted, float64(lo)/float64(size+1), Type6)
 	v.Hi = Quantile(sorted, float64(hi)/float64(size+1), Type6)
 	return v, true
+}
+
+// milderTail is how much more of the sample the milder quantile leaves beyond.
+const milderTail = 5
+
+// exceedanceBatches looks at p and at a milder quantile with five times its
+// tail (p95 for p99; at most the median) and returns the batching with the
+// smaller effective size. The few exceedances of a far tail can look
+// independent by luck, above all where there were too few bursts to tell; five
+// times as many cannot. Without it a queue's p99 was let through just where it
+// was wrong.
+func exceedanceBatches(series, sorted []float64, p float64) batching {
+	c := chooseBatches(exceedances(series, Quantile(sorted, p, Type1)))
+	tail := min(p, 1-p)
+	milder := min(.5, milderTail*tail)
+	if milder <= tail || c.why != "" {
+		return c
+	}
+	if p > .5 {
+		milder = 1 - milder
+	}
+	m := chooseBatches(exceedances(series, Quantile(sorted, milder, Type1)))
+	if m.why != "" || m.nEff < c.nEff {
+		return m
+	}
+	return c
 }
 
 // exceedances marks with 1 the observations above a threshold.
