@@ -1,0 +1,109 @@
+package experiment
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/stat"
+)
+
+// clientSide gathers what the attempts of the window say of our own client.
+type clientSide struct {
+	window     record.Window
+	lateness   []float64 // ms
+	readLag    []float64 // ms, the largest of each request
+	due, sent  int
+	attempts   int
+	stale      int
+	text       int
+	coalesced  int
+	userStamps bool
+}
+
+func (c *clientSide) add(a *record.Attempt) {
+	if !c.window.Contains(a.Scheduled) {
+		return
+	}
+	c.attempts++
+	if a.Outcome == record.StaleConnection {
+		c.stale++
+	}
+	if a.Try == 0 {
+		c.due++
+		if a.Sent.Known() {
+			c.sent++
+			c.lateness = append(c.lateness, float64(a.Sent-a.Scheduled)/1e6)
+		}
+	}
+	// The first text event of a reply has no gap before it to spoil.
+	c.text += max(0, a.TextEvents-1)
+	c.coalesced += a.CoalescedText
+	if a.KernelEvents > 0 {
+		c.readLag = append(c.readLag, float64(a.ReadLagMax)/1e6)
+	} else if a.Events > 0 {
+		c.userStamps = true
+	}
+}
+
+func (c *clientSide) verdict(h result.ClientHealth, l result.ClientLimits) result.ClientVerdict {
+	v := result.ClientVerdict{Verdict: result.Valid}
+	check := func(ch result.Check) {
+		v.Checks = append(v.Checks, ch)
+		if !ch.OK && v.Verdict == result.Valid {
+			v.Verdict, v.Cause = result.Invalid, ch.Text
+		}
+	}
+	check(atMost("send lateness p99", "ms", p99(c.lateness), ms(l.SendLateness)))
+	if len(c.readLag) > 0 {
+		check(atMost("read lag p99", "ms", p99(c.readLag), ms(l.ReadLag)))
+	}
+	check(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced))
+	check(atLeast("due requests sent", "share", share(c.sent, c.due), l.Sent))
+	check(atMost("stale connections", "share of attempts", share(c.stale, c.attempts), l.Stale))
+	check(atMost("longest GC pause", "ms", new(ms(h.GCPauseMax)), ms(l.GCPause)))
+	if h.Throttled != nil {
+		check(atMost("cgroup throttling", "ms", new(ms(*h.Throttled)), 0))
+	}
+	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
+	return v
+}
+
+func atMost(name, unit string, value *float64, limit float64) result.Check {
+	return bound(name, unit, value, limit, "at most", value == nil || *value <= limit)
+}
+
+func atLeast(name, unit string, value *float64, limit float64) result.Check {
+	return bound(name, unit, value, limit, "at least", value == nil || *value >= limit)
+}
+
+func bound(name, unit string, value *float64, limit float64, word string, ok bool) result.Check {
+	c := result.Check{Name: name, Value: value, Threshold: &limit, Unit: unit, OK: ok}
+	if value == nil {
+		c.Text = name + ": nothing to judge"
+		return c
+	}
+	c.Text = fmt.Sprintf("%s %.3g %s (%s %.3g)", name, *value, unit, word, limit)
+	return c
+}
+
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// p99 of x by type 7; nil if it is empty. Small samples are judged by it too:
+// a verdict on our client may be too strict, never too lenient.
+func p99(x []float64) *float64 {
+	if len(x) == 0 {
+		return nil
+	}
+	slices.Sort(x)
+	return new(stat.Quantile(x, 0.99, stat.Type7))
+}
+
+func share(part, whole int) *float64 {
+	if whole == 0 {
+		return nil
+	}
+	return new(float64(part) / float64(whole))
+}

@@ -1,0 +1,45 @@
+package experiment
+
+import (
+	"iter"
+	"time"
+
+	"github.com/assay-bench/assay/metric"
+	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/result"
+)
+
+// Records yields stored attempts with their events, in order of completion.
+// Neither may be kept after the loop's step.
+type Records iter.Seq2[*record.Attempt, []record.Event]
+
+// Conclude computes everything that a stage's records allow. It is pure: the
+// same records, info and options give the same stage, while the run is fresh
+// and years later.
+func Conclude(i result.StageInfo, records Records, l result.ClientLimits, o metric.Options) result.Stage {
+	st := result.Stage{
+		Name: i.Name, Load: i.Load, Window: i.Window, WindowClosed: i.WindowClosed,
+		Warmup: i.Warmup, CappedTime: i.CappedTime, Server: i.Server,
+	}
+	o.CoalescedLimit = l.Coalesced
+	m := metric.NewStage(i.Window, o)
+	stab := stability{info: i}
+	client := clientSide{window: i.Window}
+	last := i.Window.End
+	for a, ev := range records {
+		if a.Stage != i.Name {
+			continue
+		}
+		m.Add(a, ev)
+		stab.add(a)
+		client.add(a)
+		if a.Phase == record.Measured {
+			last = max(last, a.Ended)
+		}
+	}
+	m.Result(&st)
+	st.Cooldown = time.Duration(last - i.Window.End)
+	st.Stability = stab.verdict()
+	st.Client = client.verdict(i.Health, l)
+	return st
+}

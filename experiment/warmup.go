@@ -1,0 +1,97 @@
+package experiment
+
+import (
+	"fmt"
+
+	"github.com/assay-bench/assay/stat"
+)
+
+// checkEvery is how many completions pass between two looks at the series.
+const checkEvery = 25
+
+// warmup follows the series that tell whether a stage has settled, in order of
+// completion.
+type warmup struct {
+	plan     *Plan
+	first    []float64 // TTFT, or E2E where nothing is streamed; ms
+	perToken []float64 // TPOT where it is defined; ms
+	inFlight []float64 // in flight at each completion
+	medianAt int       // completions seen when the seed's rule fired, 0 if not
+}
+
+// add takes the figures of one completed request. perToken is 0 if undefined.
+func (w *warmup) add(first, perToken float64, inFlight int) {
+	w.first = append(w.first, first)
+	if perToken > 0 {
+		w.perToken = append(w.perToken, perToken)
+	}
+	w.inFlight = append(w.inFlight, float64(inFlight))
+}
+
+func (w *warmup) completions() int { return len(w.first) }
+
+// settled applies the rule; it is cheap enough to be asked every checkEvery
+// completions.
+func (w *warmup) settled() bool {
+	if w.medianAt == 0 {
+		w.medianAt = w.medianRule()
+	}
+	switch w.plan.Warmup {
+	case NoWarmup:
+		return true
+	case MedianRule:
+		return w.medianAt > 0
+	}
+	return w.completions() >= w.least() && !w.growing() && settledMSER(w.first) &&
+		(len(w.perToken) == 0 || settledMSER(w.perToken)) && settledMSER(w.inFlight)
+}
+
+// least is how many completions must be seen before any verdict: in a closed
+// loop the first cohort starts together and is not typical, so two cohorts.
+func (w *warmup) least() int { return max(checkEvery, 2*w.plan.Concurrency) }
+
+// settledMSER reports whether MSER-5 finds the transient in the first third. A
+// constant series is settled.
+func settledMSER(series []float64) bool {
+	return stat.MSER5(series).InFirstThird()
+}
+
+// growing is the stability guard: in an open loop, in-flight that rises over
+// the later half of the warm-up shows a queue that will not settle.
+func (w *warmup) growing() bool {
+	if !w.plan.OpenLoop {
+		return false
+	}
+	late := w.inFlight[len(w.inFlight)/2:]
+	if len(late) < 2*checkEvery {
+		return false
+	}
+	batches := stat.BatchMeans(late, 10)
+	t := stat.MannKendall(batches)
+	return t.S > 0 && t.P < alpha && batches[len(batches)-1] > 1.2*batches[0]+1
+}
+
+// medianRule returns the completions seen when the seed's rule had fired for
+// both TTFT and TPOT, 0 if it has not.
+func (w *warmup) medianRule() int {
+	a, ok := stat.MedianRule(w.first)
+	if !ok {
+		return 0
+	}
+	if len(w.perToken) == 0 {
+		return a
+	}
+	b, ok := stat.MedianRule(w.perToken)
+	if !ok {
+		return 0
+	}
+	return max(a, b)
+}
+
+// medianText says what the seed's rule found.
+func (w *warmup) medianText() string {
+	if at := w.medianRule(); at > 0 {
+		return fmt.Sprintf("fired after %d completions", at)
+	}
+	return fmt.Sprintf("did not fire in %d completions", w.completions())
+}

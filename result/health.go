@@ -1,0 +1,28 @@
+package result
+
+import "time"
+
+// ClientHealth is what our own process went through during a run: the evidence
+// behind the client verdict.
+type ClientHealth struct {
+	// Cores the process may use; GOMAXPROCS is set above it on purpose.
+	Cores      int `json:"cores"`
+	GOMAXPROCS int `json:"gomaxprocs"`
+	// CPU time that the process used, and over how long.
+	CPU     time.Duration `json:"cpu_ns"`
+	Elapsed time.Duration `json:"elapsed_ns"`
+	// Garbage collections and the longest stop-the-world pause (upper bound of
+	// its runtime/metrics bucket).
+	GCs        int           `json:"gcs"`
+	GCPauseMax time.Duration `json:"gc_pause_max_ns"`
+	// SchedLatencyP99 is how long runnable goroutines waited for a thread, as the
+	// upper bound of its bucket.
+	SchedLatencyP99 time.Duration `json:"sched_latency_p99_ns"`
+	// Throttled is how long the cgroup's CPU limit stopped us; nil where there is
+	// no such limit or it cannot be read.
+	Throttled *time.Duration `json:"throttled_ns"`
+	// Connections by how they came to be, over the whole run.
+	ConnOpened int `json:"conn_opened"`
+	ConnReused int `json:"conn_reused"`
+	ConnStale  int `json:"conn_stale"`
+}
