@@ -1,0 +1,147 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/stat"
+)
+
+// level of every interval.
+const level = 0.95
+
+// dependence says what is known of the order and the ties between samples.
+type dependence int
+
+const (
+	inTime    dependence = iota // a series in time order: batch intervals
+	unordered                   // one sample a request, but no times: iid interval only
+	clustered                   // many samples a request: no interval
+)
+
+// sample is one quantity on its way to a summary.
+type sample struct {
+	series   []float64
+	excluded map[Reason]int
+	unit     string
+	weights  result.Weighting
+	depends  dependence
+	// sortable is set where series may be sorted in place.
+	sortable bool
+}
+
+// num is x, or nil where there is no such number.
+func num(x float64) *float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return nil
+	}
+	return &x
+}
+
+// summarize describes a sample. It is nil if the quantity does not exist in
+// this traffic; a summary with N = 0 says that all requests were excluded, and
+// why.
+func (o Options) summarize(s sample) *result.Summary {
+	n := len(s.series)
+	if n == 0 && !excludesAny(s.excluded) {
+		return nil
+	}
+	sum := &result.Summary{
+		N: n, Unit: s.unit, Boundary: result.Client, Weighting: s.weights, QuantileType: o.QuantileType,
+	}
+	for why, count := range s.excluded {
+		if sum.Excluded == nil {
+			sum.Excluded = make(map[string]int)
+		}
+		sum.Excluded[why.String()] = count
+	}
+	if n == 0 {
+		return sum
+	}
+	sorted := s.series
+	if !s.sortable {
+		sorted = slices.Clone(s.series)
+	}
+	slices.Sort(sorted)
+	quantile := func(p float64) *float64 {
+		if !stat.Describable(n, p) {
+			return nil
+		}
+		return num(stat.Quantile(sorted, p, stat.Type(o.QuantileType)))
+	}
+	// The mean of the sorted sample is the same in whatever order it came.
+	sum.Mean = num(stat.Mean(sorted))
+	sum.Min, sum.Max = num(sorted[0]), num(sorted[n-1])
+	sum.P50, sum.P95, sum.P99 = quantile(0.50), quantile(0.95), quantile(0.99)
+	for _, percent := range o.Percentiles {
+		if sum.Percentiles == nil {
+			sum.Percentiles = make(map[string]*float64)
+		}
+		sum.Percentiles[percentileName(percent)] = quantile(percent / 100)
+	}
+	sum.MAD = num(stat.MAD(sorted))
+	o.intervals(sum, s, sorted)
+	return sum
+}
+
+func excludesAny(excluded map[Reason]int) bool {
+	for why := range excluded {
+		if !why.absence() {
+			return true
+		}
+	}
+	return false
+}
+
+func (o Options) intervals(sum *result.Summary, s sample, sorted []float64) {
+	if s.depends == clustered {
+		sum.CIMethod = "none: the gaps of one request depend on each other"
+		return
+	}
+	sum.P50CIIID, sum.P99CIIID = iid(sorted, 0.50), iid(sorted, 0.99)
+	if s.depends == unordered {
+		sum.CIMethod = "none: no order in time, so that dependence cannot be seen"
+		return
+	}
+	sum.NEff = num(stat.EffectiveN(s.series))
+	p50, ok50 := o.quantileInterval(s.series, sorted, 0.50)
+	p99, ok99 := o.quantileInterval(s.series, sorted, 0.99)
+	sum.P50CI, sum.P99CI = bounds(p50, ok50), bounds(p99, ok99)
+	switch {
+	case ok50 == ok99 && p50.Why == p99.Why && !ok50:
+		sum.CIMethod = "none: " + string(p50.Why)
+	default:
+		sum.CIMethod = "p50 " + method(p50) + "; p99 " + method(p99)
+	}
+}
+
+func (o Options) quantileInterval(series, sorted []float64, p float64) (stat.Interval, bool) {
+	if o.Bootstrap {
+		return stat.BootstrapQuantile(series, sorted, p, level, o.Seed)
+	}
+	return stat.QuantileInterval(series, sorted, p, level)
+}
+
+func bounds(v stat.Interval, ok bool) *result.Interval {
+	if !ok {
+		return nil
+	}
+	return &result.Interval{v.Lo, v.Hi}
+}
+
+func method(v stat.Interval) string {
+	if v.Why != "" {
+		return "none: " + string(v.Why)
+	}
+	return fmt.Sprintf("%s, %d batches of %d, n_eff %.0f", v.Method, v.Batches, v.Length, v.NEff)
+}
+
+func iid(sorted []float64, p float64) *result.Interval {
+	lo, hi, ok := stat.OrderStatCI(len(sorted), p, level)
+	if !ok {
+		return nil
+	}
+	return &result.Interval{sorted[lo-1], sorted[hi-1]}
+}
