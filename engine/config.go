@@ -12,6 +12,10 @@ type Config struct {
 	GPU   GPU
 	Model Model
 	TP    int // tensor-parallel GPUs, at least 1
+	// EP spreads the experts of a mixture over this many GPUs, those of other
+	// data-parallel replicas included (which are assumed to be as loaded as
+	// this one). 0 keeps them with the TP group.
+	EP int
 
 	// MaxNumSeqs limits running requests, MaxNumBatchedTokens the tokens of
 	// one step.
@@ -40,6 +44,9 @@ type Config struct {
 	// ReserveFullPrompt admits a request only if its whole prompt has room,
 	// not only its first chunk.
 	ReserveFullPrompt bool
+	// Watermark is the share of KV blocks that an admission must leave free
+	// while anything is running; it saves preemptions.
+	Watermark float64
 	// ByPriority serves by Request.Priority instead of first come, first
 	// served.
 	ByPriority bool
@@ -102,8 +109,18 @@ func ConfigFor(g GPU, m Model, tp int) Config {
 // not even the weights fit.
 func (c Config) KVCapacityTokens() int {
 	perGPU := (c.MemoryUtilization*c.GPU.MemoryGB - c.GPU.ReserveGB) * 1e9
-	free := perGPU*float64(c.TP) - c.Model.WeightBytes()
+	experts := c.Model.expertParams() * bytesOf(c.Model.WeightBits)
+	held := c.Model.WeightBytes() - experts + experts*c.expertShare()
+	free := perGPU*float64(c.TP) - held
 	return int(math.Floor(free / c.Model.KVBytesPerToken()))
+}
+
+// expertShare is the part of all experts that the TP group holds.
+func (c Config) expertShare() float64 {
+	if c.EP == 0 {
+		return 1
+	}
+	return float64(c.TP) / float64(c.EP)
 }
 
 // resolve fills what is computed and refuses what cannot work.
@@ -134,9 +151,15 @@ func (c Config) resolve() (Config, error) {
 	if c.TP > 1 && c.GPU.BusGBps == 0 {
 		return c, fmt.Errorf("GPU %q has no bus_gbps, needed for TP %d", c.GPU.Name, c.TP)
 	}
+	if c.EP != 0 && (c.Model.Experts == 0 || c.EP < c.TP || c.EP > c.Model.Experts || c.GPU.BusGBps == 0) {
+		return c, fmt.Errorf("EP is %d, with TP %d, %d experts and a bus of %v GB/s", c.EP, c.TP, c.Model.Experts, c.GPU.BusGBps)
+	}
 	if c.MaxNumBatchedTokens < c.MaxNumSeqs {
 		return c, fmt.Errorf("MaxNumBatchedTokens %d is below MaxNumSeqs %d: not every request could decode in a step",
 			c.MaxNumBatchedTokens, c.MaxNumSeqs)
+	}
+	if !(c.Watermark >= 0) || c.Watermark >= 1 {
+		return c, fmt.Errorf("Watermark is %v (0 to below 1)", c.Watermark)
 	}
 	if !(c.NoiseCV >= 0) || c.NoiseCV > 1 {
 		return c, fmt.Errorf("NoiseCV is %v (0 to 1)", c.NoiseCV)

@@ -60,7 +60,7 @@ func (b *batch) change(sign, q, c, rows int) {
 //	T_lin  = (T_c^3 + T_m^3)^(1/3)   compute and weight reads, blended
 //	T_head = max(compute, read of the output head)
 //	T_attn = prefill attention FLOPs + KV reads
-//	T_comm = two all-reduces a layer
+//	T_comm = two all-reduces a layer (and dispatch and combine of experts)
 //	T_ov   = fixed costs of step, layers and requests
 //
 // A hard max instead of the blend is wrong by up to 40 % near the ridge.
@@ -68,7 +68,7 @@ type cost struct {
 	perToken     float64 // T_c
 	readShared   float64 // T_m of the weights that all tokens use
 	readExperts  float64 // T_m of all experts
-	missShare    float64 // 1 - k/E: probability that a token misses an expert
+	missShare    float64 // probability that a token misses an expert, (1-k/E)
 	headCompute  float64 // per row
 	headRead     float64
 	attention    float64 // per unit of batch.square
@@ -79,8 +79,9 @@ type cost struct {
 	perRequest   float64
 }
 
-func newCost(g GPU, m Model, tp int, k Constants) cost {
-	n := float64(tp)
+func newCost(cfg Config) cost {
+	g, m, k := cfg.GPU, cfg.Model, cfg.Constants
+	n, ep := float64(cfg.TP), float64(cfg.EP)
 	peak := g.flops(m.WeightBits) * n
 	bf16 := g.BF16TFLOPS * 1e12 * n
 	bandwidth := g.MemoryGBps * 1e9 * n
@@ -93,12 +94,16 @@ func newCost(g GPU, m Model, tp int, k Constants) cost {
 		share := float64(m.ExpertsPerToken) / float64(m.Experts)
 		active += m.expertParams() * share
 		miss = 1 - share
+		if cfg.EP > 0 {
+			// The local experts see the tokens of all replicas.
+			miss = math.Pow(miss, ep/n)
+		}
 		moeFixed = layers * k.MoELayerUs * 1e-6
 	}
 	c := cost{
 		perToken:    2 * active * (1 + k.Elementwise) / (k.EtaCompute * peak),
 		readShared:  m.sharedParams() * bytesOf(m.WeightBits) / (etaMemory * bandwidth),
-		readExperts: m.expertParams() * bytesOf(m.WeightBits) / (etaMemory * bandwidth),
+		readExperts: m.expertParams() * cfg.expertShare() * bytesOf(m.WeightBits) / (etaMemory * bandwidth),
 		missShare:   miss,
 		headCompute: 2 * m.headParams() / (k.EtaCompute * bf16),
 		headRead:    2 * m.headParams() / (etaMemory * bandwidth),
@@ -107,9 +112,15 @@ func newCost(g GPU, m Model, tp int, k Constants) cost {
 		fixed:       (k.StepUs+k.LayerUs*layers)*1e-6 + moeFixed,
 		perRequest:  k.RequestUs * 1e-6,
 	}
-	if tp > 1 {
+	tokenTime := float64(m.DModel) * 2 / (g.BusGBps * 1e9) // one activation, 16 bit
+	if cfg.TP > 1 {
 		c.commFixed = 2 * layers * g.AllReduceUs * 1e-6
-		c.commPerToken = 2 * layers * 2 * (n - 1) / n * float64(m.DModel) * 2 / (g.BusGBps * 1e9)
+		c.commPerToken = 2 * layers * 2 * (n - 1) / n * tokenTime
+	}
+	if cfg.EP > cfg.TP {
+		// Dispatch and combine: each replica's tokens to and from all others.
+		c.commFixed += 2 * layers * g.AllReduceUs * 1e-6
+		c.commPerToken += 2 * layers * (ep/n - 1) * tokenTime
 	}
 	return c
 }

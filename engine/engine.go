@@ -16,6 +16,7 @@ type Engine struct {
 	running []*Request // in order of admission
 	rng     *rand.Rand
 	sigma   float64 // of the lognormal noise
+	reserve int     // blocks that admission leaves free
 	serial  uint64
 	last    int64 // no step starts before this
 
@@ -35,11 +36,12 @@ func New(c Config) (*Engine, error) {
 	}
 	return &Engine{
 		cfg:     c,
-		cost:    newCost(c.GPU, c.Model, c.TP, c.Constants),
+		cost:    newCost(c),
 		pool:    newKVPool(c.KVBlocks),
 		waiting: queue{byPriority: c.ByPriority},
 		rng:     rand.New(rand.NewPCG(c.Seed, 0x656e67696e65)),
 		sigma:   math.Sqrt(math.Log1p(c.NoiseCV * c.NoiseCV)),
+		reserve: int(c.Watermark * float64(c.KVBlocks)),
 		last:    math.MinInt64,
 	}, nil
 }

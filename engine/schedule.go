@@ -174,6 +174,9 @@ func (e *Engine) admit(r *Request) bool {
 			short++ // cached, but counted as free
 		}
 	}
+	if len(e.running) > 0 {
+		short += e.reserve
+	}
 	if short > e.pool.free {
 		return false
 	}
