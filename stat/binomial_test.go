@@ -41,17 +41,21 @@ func pmfCDF(n, k int, p float64) float64 {
 }
 
 func TestOrderStatCIOracle(t *testing.T) {
-	for _, n := range []int{1, 2, 5, 6, 17, 36, 100, 368, 600} {
+	for _, n := range []int{1, 2, 5, 6, 17, 36, 100, 368} {
 		for _, p := range []float64{.05, .3, .5, .9, .95, .99} {
+			upTo := make([]float64, n) // P(B <= k)
+			for k := range upTo {
+				upTo[k] = pmfCDF(n, k, p)
+			}
 			for _, level := range []float64{.5, .9, .95, .99} {
 				a := 1 - level
 				lo, hi := 0, 0
 				for i := 1; i <= n; i++ {
-					if pmfCDF(n, i-1, p) <= a/2 {
+					if upTo[i-1] <= a/2 {
 						lo = i
 					}
 				}
-				for j := n; j >= 1 && pmfCDF(n, j-1, p) >= 1-a/2; j-- {
+				for j := n; j >= 1 && upTo[j-1] >= 1-a/2; j-- {
 					hi = j
 				}
 				gotLo, gotHi, ok := OrderStatCI(n, p, level)

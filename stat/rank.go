@@ -240,5 +240,5 @@ func HolmCapacity(alpha, minP float64) int {
 	if !(minP > 0 && alpha > 0) {
 		return 0
 	}
-	return int(alpha / minP * (1 + 1e-12))
+	return int(min(alpha/minP*(1+1e-12), math.MaxInt32))
 }

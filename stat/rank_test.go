@@ -140,7 +140,7 @@ func TestSignFlip(t *testing.T) {
 func TestHodgesLehmann(t *testing.T) {
 	near(t, "shift", HodgesLehmann([]float64{1, 2, 3}, []float64{11, 12, 13}), 10, 0)
 	rng := seeded(3)
-	x, y := make([]float64, 700), make([]float64, 601)
+	x, y := make([]float64, 600), make([]float64, 501)
 	for i := range x {
 		x[i] = rng.ExpFloat64()
 	}

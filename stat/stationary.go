@@ -52,8 +52,9 @@ func MSER5(series []float64) Truncation {
 type ChangePoint struct {
 	At        int     // observations before the most likely change
 	Statistic float64 // max |S(k)| / (long-run sd * sqrt(n))
-	Changed   bool    // Statistic exceeds the 5 % critical value
-	OK        bool    // false with fewer than 20 observations, or where nothing varies: no verdict
+	Changed   bool    // there is a verdict, and Statistic exceeds the 5 % critical value
+	OK        bool    // there is a verdict
+	Why       Refusal // why there is none
 }
 
 // cusumCritical is the 95 % point of the supremum of a Brownian bridge
@@ -62,14 +63,20 @@ const cusumCritical = 1.358
 
 // CUSUM tests a series in time order for one change of its mean, with
 // S(k) = sum over i <= k of (y(i)-mean), against the 5 % critical value 1.358.
-// The long-run standard deviation comes from batch means (length sqrt(n), at
-// least 20 batches) about the means before and after the candidate, so that a
-// real change does not hide itself by inflating the scale. Measured size on
-// 2,000 series of 1,000: 7 % independent, see the tests.
+// The long-run standard deviation comes from batch means, chosen as for
+// [MeanInterval], about the means before and after the candidate, so that a
+// real change does not hide itself by inflating the scale. Where those batch
+// means stay correlated a change cannot be told from a long memory or a drift,
+// and there is no verdict; [MannKendall] is the test for a drift.
+//
+// Measured share of false changes at a nominal 5 % (2,000 AR(1) series each):
+// independent 5 % (n = 100) and 5 % (1,000); phi 0.5: 15 % (100) and 6 %
+// (1,000); phi 0.9: 10 % (1,000) and 7 % (5,000), with no verdict in 95 % of
+// series of 100.
 func CUSUM(series []float64) ChangePoint {
 	n := len(series)
 	if n < MinBatches {
-		return ChangePoint{}
+		return ChangePoint{Why: TooFewBatches}
 	}
 	mean := Mean(series)
 	var s, peak float64
@@ -80,8 +87,8 @@ func CUSUM(series []float64) ChangePoint {
 			peak, at = math.Abs(s), i+1
 		}
 	}
-	if at == 0 {
-		return ChangePoint{}
+	if at == 0 { // nothing varies, so nothing changed
+		return ChangePoint{OK: true}
 	}
 	rest := slices.Clone(series)
 	for _, part := range [][]float64{rest[:at], rest[at:]} {
@@ -90,17 +97,18 @@ func CUSUM(series []float64) ChangePoint {
 			part[i] -= m
 		}
 	}
-	length := min(int(math.Sqrt(float64(n))), n/MinBatches)
-	means := BatchMeans(rest, n/length)
-	b := float64(len(means))
-	// Two means were taken out, hence the divisor b-2.
-	longRun := Variance(means) * (b - 1) / (b - 2) * float64(length)
-	if !(longRun > 0) {
+	c := chooseBatches(rest)
+	if c.longRun == 0 {
 		// Exactly two constant levels: nothing but the change varies.
 		return ChangePoint{At: at, Statistic: math.Inf(1), Changed: true, OK: true}
 	}
+	b := float64(c.count)
+	longRun := c.longRun * (b - 1) / (b - 2) // two means were taken out, not one
 	stat := peak / math.Sqrt(longRun*float64(n))
-	return ChangePoint{At: at, Statistic: stat, Changed: stat > cusumCritical, OK: true}
+	change := ChangePoint{At: at, Statistic: stat, Why: c.why}
+	change.OK = c.why == ""
+	change.Changed = change.OK && stat > cusumCritical
+	return change
 }
 
 // The seed's warm-up heuristic: windows, their length, and the change allowed.

@@ -75,8 +75,11 @@ func TestCUSUM(t *testing.T) {
 	if got := CUSUM(ramp(19)); got.OK {
 		t.Errorf("a verdict from 19: %+v", got)
 	}
-	if got := CUSUM(make([]float64, 100)); got.OK || got.Changed {
+	if got := CUSUM(make([]float64, 100)); !got.OK || got.Changed {
 		t.Errorf("a constant: %+v", got)
+	}
+	if got := CUSUM(ramp(1000)); got.OK || got.Changed || got.Why != StillDependent {
+		t.Errorf("a drift: %+v", got)
 	}
 	levels := make([]float64, 100)
 	for i := 40; i < 100; i++ {
