@@ -269,3 +269,40 @@ func TestInputsKept(t *testing.T) {
 		t.Error("an input was modified")
 	}
 }
+
+// Even coverage of the unit interval gives an effective size of n, so the ranks
+// can be worked out by hand: only Student's allowance for 64 batches shortens it.
+func TestQuantileIntervalRanks(t *testing.T) {
+	const n = 4000
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = float64(1 + i*2473%n) // a permutation of 1..n, 2473/4000 near the golden ratio
+	}
+	v, ok := QuantileInterval(x, ramp(n), .9, .95)
+	if !ok || v.NEff != n || v.Batches != 64 {
+		t.Fatalf("%v", v)
+	}
+	const size = 3849 // 4000 * (1.95996/1.99834)^2, rounded down
+	lo, hi, _ := OrderStatCI(size, .9, .95)
+	near(t, "lo", v.Lo, float64(lo)*(n+1)/(size+1), 1e-9)
+	near(t, "hi", v.Hi, float64(hi)*(n+1)/(size+1), 1e-9)
+}
+
+// What correlation is left between batches inflates their variance.
+func TestResidualCorrelation(t *testing.T) {
+	rng := seeded(61)
+	inflated := 0
+	for range 50 {
+		x := ar1(rng, 2000, .9)
+		c := chooseBatches(x)
+		means := BatchMeans(x, c.count)
+		r := max(0, Autocorrelation(means, 1))
+		if r > 0 {
+			inflated++
+		}
+		near(t, "long-run variance", c.longRun, Variance(means)*float64(c.length)*(1+r)/(1-r), 1e-9)
+	}
+	if inflated == 0 {
+		t.Error("no case to look at")
+	}
+}
