@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"path/filepath"
@@ -13,7 +14,10 @@ import (
 // TestPure pins what makes the package a state machine: it reads no clock,
 // starts no goroutine, takes no lock and draws no random number of its own.
 func TestPure(t *testing.T) {
-	allowed := []string{"errors", "fmt", "math", "github.com/assay-bench/assay/record", "github.com/assay-bench/assay/workload"}
+	allowed := []string{
+		"errors", "fmt", "math",
+		"github.com/assay-bench/assay/record", "github.com/assay-bench/assay/workload",
+	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("found only %v (%v)", files, err)
@@ -22,7 +26,7 @@ func TestPure(t *testing.T) {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,5 +39,12 @@ func TestPure(t *testing.T) {
 				t.Errorf("%s imports %q", name, path)
 			}
 		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n.(type) {
+			case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType, *ast.SendStmt:
+				t.Errorf("%s starts a goroutine or uses a channel", name)
+			}
+			return true
+		})
 	}
 }

@@ -27,7 +27,8 @@ type Config struct {
 	Ramp int64
 
 	// Gap makes an open loop: the nanoseconds from one arrival to the next, and
-	// from the start to the first.
+	// from the start to the first. It may be 0 (a burst), but not for ever: a step
+	// gives out all that is due.
 	Gap func() int64
 	// MaxInFlight caps the requests in flight of an open loop; 0 is no cap.
 	MaxInFlight int
@@ -96,6 +97,7 @@ type Scheduler struct {
 	arrival record.Stamp // open loop: when next is due
 
 	fullSince record.Stamp // when the in-flight cap was last reached
+	cappedTo  record.Stamp // up to when cappedNS is counted
 	cappedNS  int64
 	held      int64
 }
@@ -137,6 +139,7 @@ func (s *Scheduler) Wake(now record.Stamp, out []Action) []Action {
 // was seen, or it failed. It panics if the slot is not busy, since then the
 // runner's count of requests in flight is wrong.
 func (s *Scheduler) Ended(now record.Stamp, slot int, out []Action) []Action {
+	wasFull, fullSince := s.full(), s.fullSince
 	if s.countCapped(now) {
 		s.held++
 	}
@@ -150,7 +153,11 @@ func (s *Scheduler) Ended(now record.Stamp, slot int, out []Action) []Action {
 		}
 		s.waiting.push(due{at: after(max(now, scheduled), think), slot: slot})
 	}
-	return s.release(now, out)
+	out = s.release(now, out)
+	if wasFull && s.full() {
+		s.fullSince = fullSince // for no time at all was there room
+	}
+	return out
 }
 
 // Stop ends the load: no later step sends anything. It returns the requests that
@@ -174,7 +181,8 @@ func (s *Scheduler) Stop(now record.Stamp, out []Action) []Action {
 }
 
 // NextWake is when the next request is due, if that is known: ok is false when
-// nothing can be sent before a request ends, or ever.
+// nothing can be sent before a request ends, or ever. It may lie in the past,
+// after an Ended whose moment did: then wake at once.
 func (s *Scheduler) NextWake() (at record.Stamp, ok bool) {
 	if s.full() {
 		return 0, false
@@ -276,18 +284,20 @@ func (s *Scheduler) draw() {
 }
 
 // countCapped closes the time up to now in which the cap held an arrival back,
-// and reports whether there was any.
+// and reports whether it held the next one.
 func (s *Scheduler) countCapped(now record.Stamp) bool {
 	at, ok := s.nextDue()
-	if !s.full() || !ok || at >= now {
+	if !s.full() || !ok {
 		return false
 	}
-	from := max(at, s.fullSince)
-	if from >= now {
+	heldSince := max(at, s.fullSince)
+	if heldSince >= now {
 		return false
 	}
-	s.cappedNS += int64(now - from)
-	s.fullSince = now
+	if from := max(heldSince, s.cappedTo); from < now {
+		s.cappedNS += int64(now - from)
+		s.cappedTo = now
+	}
 	return true
 }
 
