@@ -13,11 +13,7 @@ func BenchmarkPacer(b *testing.B) {
 		b.Run(fmt.Sprintf("rate=%d", rate), func(b *testing.B) {
 			c := Start()
 			p := NewPacer(c)
-			unpin, err := p.Pin()
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer unpin()
+			defer p.Pin()()
 			benchLateness(b, c, rate, func(stamp int64) { p.SleepUntil(stamp) })
 		})
 	}

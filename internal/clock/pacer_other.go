@@ -45,7 +45,7 @@ func (s *sleeper) wake(*uint32) {
 func spin() { runtime.Gosched() }
 
 // Pin ties the calling goroutine to its thread; unpin undoes it.
-func (p *Pacer) Pin() (unpin func(), err error) {
+func (p *Pacer) Pin() (unpin func()) {
 	runtime.LockOSThread()
-	return runtime.UnlockOSThread, nil
+	return runtime.UnlockOSThread
 }

@@ -12,11 +12,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestSleepUntilIsNeverEarly(t *testing.T) {
 	c := Start()
 	p := NewPacer(c)
-	unpin, err := p.Pin()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unpin()
+	defer p.Pin()()
 	// Around earlyWake, where the sleep changes from spinning to the kernel.
 	for _, ahead := range []time.Duration{-time.Hour, 0, 1, time.Microsecond, earlyWake - 1, earlyWake, earlyWake + 1, 2 * earlyWake, 3 * time.Millisecond} {
 		stamp := c.Now() + int64(ahead)

@@ -211,7 +211,7 @@ func TestOpenLoopIgnoresEnds(t *testing.T) {
 func TestEndOfFreeSlotPanics(t *testing.T) {
 	for name, slot := range map[string]int{"never used": 1, "negative": NoSlot, "ended twice": 0} {
 		t.Run(name, func(t *testing.T) {
-			s, err := New(Config{Concurrency: 2, Ramp: 1000}, &counter{left: 1})
+			s, err := New(Config{Concurrency: 2, Ramp: 1000}, SourceFunc((&counter{left: 1}).Next))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -15,6 +15,12 @@ type Source interface {
 	Next() (r record.Request, ok bool)
 }
 
+// SourceFunc makes a Source of a function.
+type SourceFunc func() (record.Request, bool)
+
+// Next implements [Source].
+func (f SourceFunc) Next() (record.Request, bool) { return f() }
+
 // Config says what loop to run. Exactly one of Concurrency and Gap is set.
 type Config struct {
 	// Concurrency > 0 makes a closed loop with so many slots.
