@@ -133,7 +133,7 @@ func (e *Engine) preempt(i *int) *Request {
 	if !e.cfg.PrefixCaching {
 		r.blocks = r.blocks[:0]
 	}
-	r.computed, r.cached = 0, 0
+	r.computed = 0
 	r.Preemptions++
 	r.state = stateWaiting
 	e.step.Preempted++
