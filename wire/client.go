@@ -1,0 +1,297 @@
+package wire
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Client holds the connections to one target. It is safe for use by many
+// goroutines at once.
+type Client struct {
+	cfg       Config
+	route     atomic.Pointer[route]
+	resolving chan struct{} // held while resolving
+	preferred atomic.Int32  // address that last answered
+	next      atomic.Int64  // address for the next request, spread mode
+	learned   atomic.Int64  // keep-alive of the server in ns; 0: not told
+	stats     counters
+
+	mu     sync.Mutex
+	idle   map[int][]*conn // by address, last used last
+	inUse  int
+	closed bool
+}
+
+type counters struct {
+	opened, reused, stale, closed, reconnects, stepped atomic.Int64
+}
+
+// Stats counts what happened to connections since the client was made.
+type Stats struct {
+	// Opened and Closed count connections.
+	Opened, Closed int64
+	// Reused counts requests that were sent on a connection opened earlier.
+	Reused int64
+	// Stale counts connections that were found dead when they were to be
+	// reused: either before the request was sent (nothing is lost) or after
+	// (outcome stale_connection).
+	Stale int64
+	// Reconnects counts connections that were opened for a request although as
+	// many had been opened before as were now in use: had none of them been
+	// closed, this one would not have been needed. Always 0 per-request.
+	Reconnects int64
+	// ClockSteps counts steps of the wall clock against the monotonic one by
+	// more than 10 us: kernel stamps near them are doubtful.
+	ClockSteps int64
+}
+
+// NewClient checks the configuration; nothing is dialled or resolved yet.
+func NewClient(cfg Config) (*Client, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, resolving: make(chan struct{}, 1), idle: make(map[int][]*conn)}, nil
+}
+
+func (c *Client) now() record.Stamp { return record.Stamp(c.cfg.Clock.Now()) }
+
+// Resolved lists the addresses that the target's name (or that of the proxy
+// before it) had when it was resolved: once, at the first connection. It is
+// nil before that.
+func (c *Client) Resolved() []string {
+	r := c.route.Load()
+	if r == nil {
+		return nil
+	}
+	return append([]string(nil), r.addrs...)
+}
+
+// Stats returns the counts so far.
+func (c *Client) Stats() Stats {
+	s := &c.stats
+	return Stats{
+		Opened: s.opened.Load(), Closed: s.closed.Load(), Reused: s.reused.Load(),
+		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClockSteps: s.stepped.Load(),
+	}
+}
+
+// Close closes the unused connections; those in use are closed when their
+// exchange ends. Later calls of Do fail.
+func (c *Client) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for _, list := range c.idle {
+		for _, cn := range list {
+			c.discard(cn)
+		}
+	}
+	clear(c.idle)
+}
+
+// prewarmAtOnce bounds the connections that Prewarm opens at the same time.
+const prewarmAtOnce = 16
+
+// Prewarm opens n connections, a few at a time, and leaves them unused. It
+// returns how many it opened, and the first error (an *Error). Those that are
+// not used within the idle bound are dropped again.
+func (c *Client) Prewarm(ctx context.Context, n int) (opened int, err error) {
+	var (
+		wg    sync.WaitGroup
+		mu    sync.Mutex
+		slots = make(chan struct{}, prewarmAtOnce)
+	)
+	for range n {
+		slots <- struct{}{}
+		mu.Lock()
+		failed := err != nil
+		mu.Unlock()
+		if failed {
+			break
+		}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			cn, e := c.dial(ctx, &timings{}, c.nextAddress())
+			mu.Lock()
+			defer mu.Unlock()
+			if e != nil {
+				if err == nil {
+					err = c.explain(ctx, nil, record.TimeoutConnect, e)
+				}
+				return
+			}
+			opened++
+			c.put(cn)
+		})
+	}
+	wg.Wait()
+	return opened, err
+}
+
+// nextAddress counts through the addresses in spread mode; it is 0 else.
+func (c *Client) nextAddress() int64 {
+	if c.cfg.ConnMode != ConnSpread {
+		return 0
+	}
+	return c.next.Add(1) - 1
+}
+
+// dial opens a connection within the connect timeout.
+func (c *Client) dial(ctx context.Context, t *timings, turn int64) (*conn, error) {
+	if d := c.cfg.Timeouts.Connect; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
+	}
+	r, err := c.dialRoute(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	cn, err := c.open(ctx, r, int(turn%int64(len(r.addrs))), t)
+	if err != nil {
+		return nil, err
+	}
+	c.stats.opened.Add(1)
+	cn.idleSince = c.now()
+	return cn, nil
+}
+
+// errClosed is returned after Close.
+var errClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
+
+// acquire takes an unused connection or opens one.
+func (c *Client) acquire(ctx context.Context, t *timings) (cn *conn, reused bool, err error) {
+	turn := c.nextAddress()
+	inUse, err := c.enter()
+	if err != nil {
+		return nil, false, err
+	}
+	if cn := c.take(turn); cn != nil {
+		c.stats.reused.Add(1)
+		return cn, true, nil
+	}
+	if c.cfg.ConnMode != ConnPerRequest && c.stats.opened.Load() >= int64(inUse) {
+		c.stats.reconnects.Add(1)
+	}
+	cn, err = c.dial(ctx, t, turn)
+	if err != nil {
+		c.release(nil)
+	}
+	return cn, false, err
+}
+
+// enter counts one more connection in use, and returns how many that makes.
+func (c *Client) enter() (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, &Error{Outcome: record.NeverSent, Err: errClosed}
+	}
+	c.inUse++
+	return c.inUse, nil
+}
+
+// take returns an unused connection that is fit, nil if there is none.
+func (c *Client) take(turn int64) *conn {
+	if c.cfg.ConnMode == ConnPerRequest {
+		return nil
+	}
+	key := 0
+	if r := c.route.Load(); r != nil {
+		key = int(turn % int64(len(r.addrs)))
+	}
+	for {
+		cn := c.pop(key)
+		switch {
+		case cn == nil:
+			return nil
+		case cn.expired(c.now()):
+			c.discard(cn)
+		case cn.dead():
+			c.stats.stale.Add(1)
+			c.discard(cn)
+		default:
+			return cn
+		}
+	}
+}
+
+// pop takes the unused connection of an address that was used last.
+func (c *Client) pop(key int) *conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.idle[key]
+	if len(list) == 0 {
+		return nil
+	}
+	cn := list[len(list)-1]
+	c.idle[key] = list[:len(list)-1]
+	return cn
+}
+
+// release ends the use of a connection. A nil one was never opened; one that
+// is not fit for reuse is closed.
+func (c *Client) release(cn *conn) {
+	c.mu.Lock()
+	c.inUse--
+	c.mu.Unlock()
+	if cn == nil {
+		return
+	}
+	if !cn.fit || c.cfg.ConnMode == ConnPerRequest {
+		c.discard(cn)
+		return
+	}
+	c.put(cn)
+}
+
+// put makes a connection available, and drops those at the old end of the list
+// that have expired: with the last used taken first, nobody else looks there.
+func (c *Client) put(cn *conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		c.discard(cn)
+		return
+	}
+	key := 0
+	if c.cfg.ConnMode == ConnSpread {
+		key = cn.address
+	}
+	now := c.now()
+	cn.idleSince, cn.fit = now, false
+	list := c.idle[key]
+	old := 0
+	for old < len(list) && list[old].expired(now) {
+		c.discard(list[old])
+		old++
+	}
+	if old > 0 {
+		list = append(list[:0], list[old:]...)
+	}
+	c.idle[key] = append(list, cn)
+}
+
+func (c *Client) discard(cn *conn) {
+	c.stats.closed.Add(1)
+	cn.top.Close()
+}
+
+// maxIdle is how long a connection may be left unused.
+func (c *Client) maxIdle() time.Duration {
+	limit := DefaultMaxIdle
+	if told := time.Duration(c.learned.Load()); told > 0 {
+		limit = told
+	}
+	if c.cfg.MaxIdle > 0 {
+		limit = min(limit, c.cfg.MaxIdle)
+	}
+	return limit
+}

@@ -1,0 +1,193 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Sizes of one read, in bytes: at first, after a read that was full, and under
+// TLS, where one record must fit.
+const (
+	smallRead = 4 << 10
+	largeRead = 64 << 10
+	tlsRead   = 16 << 10
+)
+
+// conn is one connection, and the exchange that runs on it.
+type conn struct {
+	client    *Client
+	raw       *stampConn
+	top       net.Conn // raw, or TLS over it
+	address   int      // index into the route
+	remote    string
+	idleSince record.Stamp
+	fit       bool // for reuse
+
+	dec      Decoder
+	emitFunc func(Frame)
+	buf      []byte
+	readSize int
+
+	// The exchange.
+	ctx      context.Context
+	sink     Sink
+	total    record.Stamp   // when the total timeout runs out; 0: never
+	limit    record.Outcome // the timeout that the deadline stands for
+	frames   int
+	terminal bool
+	idleSet  record.Stamp // when the idle deadline was last set
+}
+
+func (cn *conn) expired(now record.Stamp) bool {
+	return time.Duration(now-cn.idleSince) >= cn.client.maxIdle()
+}
+
+// begin starts an exchange.
+func (cn *conn) begin(ctx context.Context, sink Sink, total record.Stamp) {
+	cn.ctx, cn.sink, cn.total = ctx, sink, total
+	cn.frames, cn.terminal, cn.idleSet = 0, false, 0
+	if cn.buf == nil {
+		cn.buf = make([]byte, cn.readSize)
+	}
+}
+
+// end forgets the exchange and what only a large one needed.
+func (cn *conn) end() {
+	cn.ctx, cn.sink = nil, nil
+	if len(cn.buf) > tlsRead {
+		cn.buf = nil
+	}
+}
+
+// bound sets the deadline of a stage: at, or when the total timeout runs out if
+// that is earlier; 0 for none. Kind is the outcome if it passes.
+func (cn *conn) bound(kind record.Outcome, at record.Stamp) {
+	if cn.total != 0 && (at == 0 || cn.total < at) {
+		kind, at = record.TimeoutTotal, cn.total
+	}
+	cn.limit = kind
+	var t time.Time
+	if at != 0 {
+		t = cn.client.cfg.Clock.Time(int64(at))
+	}
+	cn.raw.SetDeadline(t)
+	// A cancellation between the last look and here has set its deadline too
+	// early; one after here will set it again.
+	if cn.ctx.Err() != nil {
+		cn.raw.SetDeadline(longAgo)
+	}
+}
+
+var longAgo = time.Unix(1, 0)
+
+// after returns the moment d after s; 0, meaning never, if d is 0.
+func after(s record.Stamp, d time.Duration) record.Stamp {
+	if d <= 0 {
+		return 0
+	}
+	return s.Add(d)
+}
+
+// pull reads once. It grows the buffer for the next time when it was filled.
+func (cn *conn) pull() ([]byte, ReadStamp, error) {
+	n, st, err := cn.raw.pull(cn.top, cn.buf)
+	return cn.buf[:max(n, 0)], st, err
+}
+
+func (cn *conn) grow(n int) {
+	if n == len(cn.buf) && n < largeRead {
+		cn.buf = make([]byte, largeRead)
+	}
+}
+
+// emit hands an event to the sink.
+func (cn *conn) emit(f Frame) {
+	cn.frames++
+	if cn.sink.Frame(f) {
+		cn.endReply()
+	}
+}
+
+// endReply tells the sink, once, that the slot is free.
+func (cn *conn) endReply() {
+	if !cn.terminal {
+		cn.terminal = true
+		cn.sink.Terminal()
+	}
+}
+
+// learn takes the server's Keep-Alive header, with a margin of a second (or
+// half of a shorter time) against the race with its close.
+func (cn *conn) learn(h http.Header) {
+	for _, part := range strings.Split(h.Get("Keep-Alive"), ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		secs, err := strconv.Atoi(strings.TrimSpace(value))
+		if !strings.EqualFold(name, "timeout") || err != nil || secs <= 0 || secs > 1e6 {
+			continue
+		}
+		d := time.Duration(secs) * time.Second
+		cn.client.learned.Store(int64(d - min(time.Second, d/2)))
+	}
+}
+
+// explain makes the *Error of a failure. Limit is the timeout that was set.
+func (c *Client) explain(ctx context.Context, h http.Header, limit record.Outcome, err error) error {
+	outcome, cause := record.StreamReset, err
+	var known *Error
+	isKnown := errors.As(err, &known)
+	timeout := isDeadline(err)
+	switch {
+	case ctx.Err() != nil:
+		outcome, cause = cancelled(ctx)
+	case isKnown && (known.Outcome == record.ConnectDNS || known.Outcome == record.ConnectTCP || known.Outcome == record.ConnectTLS):
+		outcome = known.Outcome
+		if timeout {
+			outcome = limit
+		}
+	case isKnown:
+		outcome = known.Outcome
+	case timeout:
+		outcome = limit
+	}
+	text := cause.Error()
+	if timeout && outcome == limit {
+		text = c.timeoutText(limit)
+	}
+	return &Error{Outcome: outcome, Err: cause, text: redact(text, h)}
+}
+
+// cancelled says how an exchange ended that its caller cut off. The cause of
+// the context may be an *Error, which then names the outcome.
+func cancelled(ctx context.Context) (record.Outcome, error) {
+	cause := context.Cause(ctx)
+	var e *Error
+	switch {
+	case errors.As(cause, &e):
+		return e.Outcome, cause
+	case errors.Is(cause, context.DeadlineExceeded):
+		return record.TimeoutTotal, cause
+	}
+	return record.Interrupted, cause
+}
+
+func (c *Client) timeoutText(limit record.Outcome) string {
+	t := c.cfg.Timeouts
+	switch limit {
+	case record.TimeoutConnect:
+		return "no connection within " + t.Connect.String()
+	case record.TimeoutFirst:
+		return "no event within " + t.First.String() + " of sending"
+	case record.TimeoutIdle:
+		return "the stream was silent for " + t.Idle.String()
+	case record.TimeoutTotal:
+		return "not finished within " + t.Total.String()
+	}
+	return "timeout"
+}

@@ -1,0 +1,235 @@
+package wire
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Do sends one request and hands its reply to the sink, in the goroutine of the
+// caller. It fills in of the attempt: ConnReady, Sent, SentLast, Headers, EOF,
+// DNS, Connect, TLS, ConnReused, RemoteAddr, Status and BodyBytes; DNS is that
+// of the one attempt that resolved the name.
+//
+// It returns nil if the body ended properly or the sink saw the terminal
+// marker, whatever the status, and else an *Error with the row of the ledger
+// for what happened to the transport. After the terminal marker it reads on to
+// the end of the body for a bounded time, so that the connection can be used
+// again; what happens then is no failure.
+//
+// When ctx ends, the exchange is cut off. The outcome is that of the context's
+// cause if it is an *Error, timeout_total if it was a deadline, and interrupted
+// otherwise.
+//
+// An outcome of stale_connection means that a reused connection died before the
+// first byte of a reply: the caller may try again.
+func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error {
+	begin := c.now()
+	out := requestBuffers.Get().(*bytes.Buffer)
+	defer func() {
+		if out.Cap() <= keepRequest {
+			requestBuffers.Put(out)
+		}
+	}()
+	if err := c.encode(out, req); err != nil {
+		return c.explain(ctx, req.Header, "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
+	}
+	total := after(begin, c.cfg.Timeouts.Total)
+	cn, err := c.connection(ctx, a, total)
+	if err != nil {
+		return c.explain(ctx, req.Header, c.connectLimit(total), err)
+	}
+	cn.begin(ctx, sink, total)
+	stop := context.AfterFunc(ctx, func() { cn.raw.SetDeadline(longAgo) })
+	err = cn.exchange(a, req.Method, out.Bytes())
+	if err != nil {
+		err = c.explain(ctx, req.Header, cn.limit, err)
+	}
+	if !stop() {
+		cn.fit = false // its deadline may yet be moved
+	}
+	cn.end()
+	c.release(cn)
+	return err
+}
+
+// connectLimit is the timeout that a connection which took too long has hit.
+func (c *Client) connectLimit(total record.Stamp) record.Outcome {
+	if total != 0 && c.now() >= total {
+		return record.TimeoutTotal
+	}
+	return record.TimeoutConnect
+}
+
+// connection gets a connection and notes what it took.
+func (c *Client) connection(ctx context.Context, a *record.Attempt, total record.Stamp) (*conn, error) {
+	if total != 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, c.cfg.Clock.Time(int64(total)))
+		defer cancel()
+	}
+	var t timings
+	cn, reused, err := c.acquire(ctx, &t)
+	a.DNS, a.Connect, a.TLS, a.ConnReused = t.dns, t.connect, t.tls, reused
+	if err != nil {
+		return nil, err
+	}
+	a.ConnReady, a.RemoteAddr = c.now(), cn.remote
+	return cn, nil
+}
+
+// exchange sends out and takes the reply.
+func (cn *conn) exchange(a *record.Attempt, method string, out []byte) error {
+	tm := &cn.client.cfg.Timeouts
+	first := after(cn.raw.now(), tm.First)
+	cn.bound(record.TimeoutFirst, first)
+	werr := cn.send(a, out)
+	if werr != nil && cn.expiredOrCut(werr) {
+		return fmt.Errorf("sending the request: %w", werr)
+	}
+	if werr != nil {
+		// The server may have refused the request before it had all of it.
+		cn.raw.SetDeadline(time.Time{})
+		cn.bound(record.TimeoutFirst, cn.raw.now().Add(cn.client.cfg.Drain))
+	}
+	h, err := cn.readHead(method)
+	if err != nil {
+		return cn.noReply(a, werr, err)
+	}
+	a.Headers, a.Status = h.st.At, h.resp.StatusCode
+	cn.learn(h.resp.Header)
+	if ce := h.resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
+		return &Error{Outcome: record.NotDialect, Err: fmt.Errorf("the reply is compressed (Content-Encoding: %.40s) though identity was asked for", ce)}
+	}
+	transfer := transferOf(h.resp)
+	framing, err := cn.sink.Head(h.resp)
+	if err != nil {
+		return refused(err)
+	}
+	err = cn.body(a, framing, transfer, h)
+	a.BodyBytes = cn.dec.BodyBytes()
+	finished := cn.terminal
+	cn.endReply()
+	cn.fit = err == nil && werr == nil && cn.dec.Ended() && cn.dec.Excess() == 0 &&
+		!h.resp.Close && h.resp.ProtoAtLeast(1, 1)
+	if finished {
+		return nil
+	}
+	return err
+}
+
+// refused makes an *Error of what the sink said to the head.
+func refused(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return &Error{Outcome: record.NotDialect, Err: err}
+}
+
+// send writes the request in as few raw writes as TLS allows.
+func (cn *conn) send(a *record.Attempt, out []byte) error {
+	cn.raw.arm()
+	_, err := cn.top.Write(out)
+	cn.raw.disarm()
+	a.Sent, a.SentLast = cn.raw.sent, cn.raw.sentLast
+	return err
+}
+
+// expiredOrCut reports whether a write failed by our own deadline.
+func (cn *conn) expiredOrCut(err error) bool {
+	return cn.ctx.Err() != nil || isDeadline(err)
+}
+
+// noReply explains a missing head. Of two errors the write's is the cause.
+func (cn *conn) noReply(a *record.Attempt, werr, err error) error {
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
+	silent := errors.Is(err, errNoReply) || isReset(err)
+	if werr != nil {
+		silent, err = true, fmt.Errorf("sending the request: %w", werr)
+	}
+	if !silent || cn.ctx.Err() != nil {
+		return err
+	}
+	if a.ConnReused {
+		cn.client.stats.stale.Add(1)
+		return &Error{Outcome: record.StaleConnection, Err: fmt.Errorf("reused connection: %w", err)}
+	}
+	return &Error{Outcome: record.StreamReset, Err: err}
+}
+
+// body reads to the end of the body, or after the terminal marker as far as
+// the drain bound allows.
+func (cn *conn) body(a *record.Attempt, framing Framing, t Transfer, h head) error {
+	cn.dec.Reset(framing, t, cn.client.cfg.MaxEvent, cn.emitFunc)
+	b, st := h.rest, h.st
+	var rerr error
+	for {
+		draining := cn.terminal
+		if err := cn.dec.Feed(b, st); err != nil {
+			return &Error{Outcome: record.NotDialect, Err: err}
+		}
+		if cn.dec.Ended() {
+			a.EOF = st.At
+			return nil
+		}
+		if rerr != nil {
+			return cn.cutShort(a, rerr)
+		}
+		cn.nextBound(draining, st)
+		cn.grow(len(b))
+		b, st, rerr = cn.pull()
+		if len(b) == 0 && rerr != nil {
+			return cn.cutShort(a, rerr)
+		}
+	}
+}
+
+// nextBound moves the deadline on if the exchange has reached another stage.
+func (cn *conn) nextBound(draining bool, st ReadStamp) {
+	switch {
+	case cn.terminal && !draining:
+		cn.total = 0
+		cn.bound(record.TimeoutTotal, cn.raw.now().Add(cn.client.cfg.Drain))
+	case cn.terminal || cn.frames == 0:
+	case cn.idleSet == 0 || time.Duration(st.Read-cn.idleSet) > cn.client.cfg.Timeouts.Idle/4:
+		idle := cn.client.cfg.Timeouts.Idle
+		if cn.idleSet != 0 && idle == 0 {
+			return
+		}
+		cn.idleSet = st.Read
+		cn.bound(record.TimeoutIdle, after(st.Read, idle+idle/4))
+	}
+}
+
+// cutShort takes the end of the connection.
+func (cn *conn) cutShort(a *record.Attempt, err error) error {
+	if !isEOF(err) {
+		return fmt.Errorf("reading the body: %w", err)
+	}
+	torn := errors.Is(err, io.ErrUnexpectedEOF) // inside a TLS record
+	now := cn.raw.now()
+	err = cn.dec.Close()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), err == nil && torn:
+		return &Error{Outcome: record.Truncated, Err: errors.New("the server closed the connection in the middle of the body")}
+	case err != nil:
+		return &Error{Outcome: record.NotDialect, Err: err}
+	}
+	a.EOF = now
+	return nil
+}
+
+// isEOF reports whether the peer ended the connection in order.
+func isEOF(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
