@@ -34,8 +34,9 @@ func (s *Stage) ClientHealth() ClientHealth {
 			h.Sent++
 		}
 	}
+	stale := codeOf(s.outcomes, record.StaleConnection)
 	for _, r := range v.due {
-		if r.outcome == record.StaleConnection {
+		if r.outcome == stale {
 			h.Stale++
 		}
 	}

@@ -44,7 +44,7 @@ func (s *Stage) goodput(v view) *result.Goodput {
 func (s *Stage) miss(r *row) string {
 	switch {
 	case !r.completed():
-		return string(r.outcome)
+		return r.outcome.name(s.outcomes)
 	case r.n == 0:
 		return ZeroTokens.String()
 	case !r.hasText:

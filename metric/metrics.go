@@ -41,7 +41,7 @@ func (s *Stage) metrics(v view) result.Metrics {
 
 // collect takes one quantity of the given rows, in their order.
 func (s *Stage) collect(rows []*row, q quantity, unit string) sample {
-	c := sample{unit: unit, weights: result.RequestWeighted, excluded: make(map[Reason]int)}
+	c := sample{unit: unit, weights: result.RequestWeighted, excluded: new(exclusions)}
 	if s.untimed {
 		c.depends = unordered
 	}
@@ -59,6 +59,9 @@ func (s *Stage) collect(rows []*row, q quantity, unit string) sample {
 // connection summarises the set-up of new connections. Most are opened before
 // the window; where none was inside, those of all phases are shown.
 func (s *Stage) connection(v view, q quantity) *result.Summary {
+	if s.opened == 0 {
+		return nil
+	}
 	inside := s.collect(v.due, q, "ms")
 	note := ""
 	if len(inside.series) == 0 {
@@ -126,7 +129,7 @@ func (s *Stage) gapsWithheld() bool {
 // gapSummaries publishes gaps between tokens if every checked request passed,
 // else gaps between chunks, else nothing.
 func (s *Stage) gapSummaries(m *result.Metrics, v view) {
-	gaps := sample{unit: "ms", weights: result.GapWeighted, depends: clustered, excluded: make(map[Reason]int)}
+	gaps := sample{unit: "ms", weights: result.GapWeighted, depends: clustered, excluded: new(exclusions)}
 	verdict := checkVerdict(m.OneToken)
 	perToken := verdict == Proven || verdict == Inferred
 	gaps.series = s.gaps

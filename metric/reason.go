@@ -22,6 +22,7 @@ const (
 	NoPairedToken          // no token after the first text event
 	NotSeen                // a stamp that the number needs is missing
 	Reused                 // no connection was opened for it
+	reasons                // how many there are
 )
 
 // String is the reason as it stands in reports and in result.Summary.Excluded.

@@ -3,6 +3,7 @@ package metric
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/assay-bench/assay/record"
 )
@@ -32,7 +33,7 @@ type row struct {
 	request int64
 	try     int32
 	check   OneToken
-	outcome record.Outcome
+	outcome outcomeCode
 	hasText bool
 	due     bool // scheduled in the window
 
@@ -50,9 +51,9 @@ type row struct {
 
 const unknownCount = -1
 
-func newRow(a *record.Attempt, due bool) row {
+func newRow(a *record.Attempt, outcome outcomeCode, due bool) row {
 	r := row{
-		request: a.Request, try: int32(a.Try), check: CheckOneToken(a), outcome: a.Outcome, due: due,
+		request: a.Request, try: int32(a.Try), check: CheckOneToken(a), outcome: outcome, due: due,
 		scheduled: a.Scheduled, sent: a.Sent, start: startOf(a), end: endOf(a), last: lastOf(a),
 		n: unknownCount, prompt: unknownCount, asked: count(a.PromptTokensAsked), maxTokens: count(a.MaxTokens),
 	}
@@ -75,7 +76,58 @@ func newRow(a *record.Attempt, due bool) row {
 // count narrows what a server may claim.
 func count(n int) int32 { return int32(min(max(n, 0), math.MaxInt32)) }
 
-func (r *row) completed() bool { return r.outcome == record.Completed }
+func (r *row) completed() bool { return r.outcome == completed }
+
+// outcomeCode is an index into record.Outcomes: rows have no pointers, so that
+// a garbage collection need not look at them.
+type outcomeCode uint8
+
+const completed outcomeCode = 0
+
+// codeOf gives an outcome that is not in the list the code after the last.
+func codeOf(outcomes []record.Outcome, o record.Outcome) outcomeCode {
+	if i := slices.Index(outcomes, o); i >= 0 {
+		return outcomeCode(i)
+	}
+	return outcomeCode(len(outcomes))
+}
+
+// name of the outcome as it stands in the ledger.
+func (c outcomeCode) name(outcomes []record.Outcome) string {
+	if int(c) >= len(outcomes) {
+		return "unknown outcome"
+	}
+	return string(outcomes[c])
+}
+
+// rowChunk is how many rows are allocated at once: growing never copies.
+const rowChunk = 1024
+
+// rowList is a list of rows that never moves them.
+type rowList struct {
+	chunks [][]row
+	n      int
+}
+
+func (l *rowList) add(r row) *row {
+	if l.n%rowChunk == 0 {
+		l.chunks = append(l.chunks, make([]row, 0, rowChunk))
+	}
+	last := &l.chunks[len(l.chunks)-1]
+	*last = append(*last, r)
+	l.n++
+	return &(*last)[len(*last)-1]
+}
+
+func (l *rowList) pointers() []*row {
+	all := make([]*row, 0, l.n)
+	for _, chunk := range l.chunks {
+		for i := range chunk {
+			all = append(all, &chunk[i])
+		}
+	}
+	return all
+}
 
 // inTimeOrder sorts by the planned time, then by request and try, so that every
 // series is the same in whatever order attempts were added.

@@ -16,7 +16,9 @@ type Stage struct {
 	options Options
 	untimed bool // rows of a table: durations, but no moments
 
-	rows      []row
+	outcomes  []record.Outcome
+	rows      rowList
+	opened    int // attempts that opened a connection
 	inWindow  record.Ledger
 	run       record.Ledger
 	errors    map[errorKind]errorSample
@@ -32,7 +34,10 @@ type Stage struct {
 // NewStage makes a stage whose sample is the requests scheduled in w. Options
 // should have passed [Options.Validate].
 func NewStage(w record.Window, o Options) *Stage {
-	return &Stage{window: w, options: o.withDefaults(), errors: make(map[errorKind]errorSample)}
+	return &Stage{
+		window: w, options: o.withDefaults(), outcomes: record.Outcomes(),
+		errors: make(map[errorKind]errorSample),
+	}
 }
 
 // Add enters an attempt of any phase and outcome, with its events in order of
@@ -40,8 +45,10 @@ func NewStage(w record.Window, o Options) *Stage {
 // throughput need them. Neither is retained. Attempts may come in any order.
 func (s *Stage) Add(a *record.Attempt, ev []record.Event) {
 	due := s.untimed || s.window.Contains(a.Scheduled)
-	r := newRow(a, due)
-	s.rows = append(s.rows, r)
+	r := s.rows.add(newRow(a, codeOf(s.outcomes, a.Outcome), due))
+	if !a.ConnReused && (a.DNS > 0 || a.Connect > 0 || a.TLS > 0) {
+		s.opened++
+	}
 	s.run.Add(a)
 	if due {
 		s.inWindow.Add(a)
@@ -52,7 +59,7 @@ func (s *Stage) Add(a *record.Attempt, ev []record.Event) {
 	s.addError(a)
 	s.addTokens(a, ev)
 	if due {
-		s.addGaps(&r, ev)
+		s.addGaps(r, ev)
 	}
 }
 
@@ -99,7 +106,10 @@ func (s *Stage) Merge(other *Stage) error {
 	if s.window != other.window || s.untimed != other.untimed {
 		return fmt.Errorf("merge stages: windows %v and %v differ", s.window, other.window)
 	}
-	s.rows = append(s.rows, other.rows...)
+	for _, r := range other.rows.pointers() {
+		s.rows.add(*r)
+	}
+	s.opened += other.opened
 	mergeLedger(&s.inWindow, &other.inWindow)
 	mergeLedger(&s.run, &other.run)
 	for kind, e := range other.errors {
@@ -146,10 +156,7 @@ type view struct {
 }
 
 func (s *Stage) view() view {
-	v := view{all: make([]*row, len(s.rows))}
-	for i := range s.rows {
-		v.all[i] = &s.rows[i]
-	}
+	v := view{all: s.rows.pointers()}
 	if !slices.IsSortedFunc(v.all, inTimeOrder) {
 		slices.SortFunc(v.all, inTimeOrder)
 	}

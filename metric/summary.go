@@ -24,7 +24,7 @@ const (
 // sample is one quantity on its way to a summary.
 type sample struct {
 	series   []float64
-	excluded map[Reason]int
+	excluded *exclusions // nil for none
 	unit     string
 	weights  result.Weighting
 	depends  dependence
@@ -45,18 +45,13 @@ func num(x float64) *float64 {
 // why.
 func (o Options) summarize(s sample) *result.Summary {
 	n := len(s.series)
-	if n == 0 && !excludesAny(s.excluded) {
+	if n == 0 && !s.excluded.any() {
 		return nil
 	}
 	sum := &result.Summary{
 		N: n, Unit: s.unit, Boundary: result.Client, Weighting: s.weights, QuantileType: o.QuantileType,
 	}
-	for why, count := range s.excluded {
-		if sum.Excluded == nil {
-			sum.Excluded = make(map[string]int)
-		}
-		sum.Excluded[why.String()] = count
-	}
+	sum.Excluded = s.excluded.byName()
 	if n == 0 {
 		return sum
 	}
@@ -86,9 +81,27 @@ func (o Options) summarize(s sample) *result.Summary {
 	return sum
 }
 
-func excludesAny(excluded map[Reason]int) bool {
-	for why := range excluded {
-		if !why.absence() {
+// exclusions counts the requests that are not in a sample by reason.
+type exclusions [reasons]int
+
+func (e *exclusions) byName() map[string]int {
+	var names map[string]int
+	for why := range Reason(reasons) {
+		if e == nil || e[why] == 0 {
+			continue
+		}
+		if names == nil {
+			names = make(map[string]int)
+		}
+		names[why.String()] = e[why]
+	}
+	return names
+}
+
+// any reports whether a request was excluded from a quantity that exists.
+func (e *exclusions) any() bool {
+	for why := range Reason(reasons) {
+		if e != nil && e[why] > 0 && !why.absence() {
 			return true
 		}
 	}

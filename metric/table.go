@@ -66,7 +66,7 @@ func (s *Stage) AddRow(r Row) error {
 	if err != nil {
 		return fmt.Errorf("request %q: %w", r.RequestID, err)
 	}
-	a.Request = int64(len(s.rows))
+	a.Request = int64(s.rows.n)
 	s.Add(&a, nil)
 	return nil
 }

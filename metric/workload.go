@@ -43,12 +43,12 @@ func (s *Stage) workload(v view) result.Observed {
 	w.Rate = num(float64(len(v.arrived)) / s.window.Length().Seconds())
 	w.CV = num(stat.GapCV(v.arrived))
 	w.Dispersion = s.dispersion(v.arrived)
-	w.InFlight = inFlight(v.all, s.window)
+	w.InFlight = s.inFlight(v.all)
 	return w
 }
 
 func (s *Stage) tokenSummary(rows []*row, count func(*row) int32) *result.Summary {
-	c := sample{unit: "tokens", weights: result.RequestWeighted, excluded: make(map[Reason]int)}
+	c := sample{unit: "tokens", weights: result.RequestWeighted, excluded: new(exclusions)}
 	if s.untimed {
 		c.depends = unordered
 	}
@@ -75,12 +75,13 @@ func (s *Stage) dispersion(arrived []int64) []result.Dispersion {
 
 // inFlight weighs the number of attempts of any phase between start and end by
 // time over the window.
-func inFlight(rows []*row, w record.Window) result.InFlight {
+func (s *Stage) inFlight(rows []*row) result.InFlight {
+	w, neverSent := s.window, codeOf(s.outcomes, record.NeverSent)
 	var starts, ends []record.Stamp
 	var busy float64
 	for _, r := range rows {
 		start, end := max(r.start, w.Start), min(r.end, w.End)
-		if r.outcome == record.NeverSent || start >= end {
+		if r.outcome == neverSent || start >= end {
 			continue
 		}
 		starts, ends = append(starts, start), append(ends, end)
