@@ -10,15 +10,17 @@ import (
 // Observer is told what happens in a stage. A runner calls Due from wherever it
 // dispatches, and the other two from one goroutine at a time.
 type Observer interface {
-	// Due tells of a request at the moment that it becomes due (open loop: its
-	// scheduled time; closed loop: its slot is free and the think time over).
+	// Due tells of a request at the moment that it is dispatched. scheduled may
+	// lie before: in an open loop the send was late or held back.
 	Due(scheduled record.Stamp)
 	// Ended tells of an attempt that is over. Both values are valid only during
 	// the call.
 	Ended(a *record.Attempt, events []record.Event)
-	// Tick is called about four times a second with the requests in flight. stop
-	// means: send nothing new. abandon means: cut off what is still running.
-	Tick(now record.Stamp, inFlight int) (stop, abandon bool)
+	// Tick is called about four times a second with the requests in flight, and
+	// with the scheduled time of the oldest request that is not over: all that
+	// were scheduled before it have ended. It is the largest Stamp if there is
+	// none. stop means: send nothing new. abandon means: cut off what is running.
+	Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool)
 }
 
 // Runner applies a load, in real or in virtual time, and tells the Observer of

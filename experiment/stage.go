@@ -33,8 +33,7 @@ type Stage struct {
 	warm         warmup
 	warmupResult result.Warmup
 	started      record.Stamp // first tick
-	due          int          // due requests scheduled in the window
-	ended        int          // of those, how many are over
+	due          int          // requests scheduled in the window and dispatched
 	completed    int
 	stopAt       record.Stamp // when sending stopped
 	inFlight     int
@@ -61,11 +60,11 @@ func (s *Stage) Due(scheduled record.Stamp) {
 	if s.plan.Warmup == NoWarmup && s.phase == record.Warmup {
 		s.open(scheduled)
 	}
-	if s.phase != record.Measured || !s.inWindow(scheduled) {
+	if !s.inWindow(scheduled) {
 		return
 	}
 	s.due++
-	if s.plan.Requests > 0 && s.due == s.plan.Requests {
+	if s.phase == record.Measured && s.plan.Requests > 0 && s.due == s.plan.Requests {
 		s.close(scheduled+1, closedByRequests)
 	}
 }
@@ -92,9 +91,6 @@ func (s *Stage) phaseOf(t record.Stamp) record.Phase {
 func (s *Stage) Ended(a *record.Attempt, events []record.Event) {
 	s.mu.Lock()
 	a.Stage, a.Phase = s.plan.Name, s.phaseOf(a.Scheduled)
-	if a.Phase == record.Measured && !a.Retried {
-		s.ended++
-	}
 	if a.Outcome == record.Completed {
 		s.observeCompleted(a)
 	}
@@ -126,7 +122,7 @@ func (s *Stage) observeCompleted(a *record.Attempt) {
 }
 
 // Tick implements [Observer].
-func (s *Stage) Tick(now record.Stamp, inFlight int) (stop, abandon bool) {
+func (s *Stage) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight = inFlight
@@ -146,7 +142,7 @@ func (s *Stage) Tick(now record.Stamp, inFlight int) (stop, abandon bool) {
 			s.close(s.window.Start.Add(s.plan.Duration), closedByDuration)
 		}
 	case record.Cooldown:
-		return s.tickCooldown(now, inFlight)
+		return s.tickCooldown(now, oldest)
 	}
 	return false, false
 }
@@ -211,8 +207,8 @@ func (s *Stage) close(t record.Stamp, why string) {
 	s.phase = record.Cooldown
 }
 
-func (s *Stage) tickCooldown(now record.Stamp, inFlight int) (stop, abandon bool) {
-	over := s.ended >= s.due
+func (s *Stage) tickCooldown(now, oldest record.Stamp) (stop, abandon bool) {
+	over := oldest >= s.window.End
 	late := now >= s.window.End.Add(s.plan.CooldownMax)
 	if !over && !late {
 		return false, false

@@ -1,0 +1,255 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/assay-bench/assay/dialect"
+	"github.com/assay-bench/assay/experiment"
+	"github.com/assay-bench/assay/metric"
+	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/wire"
+	"github.com/assay-bench/assay/workload"
+)
+
+// config is the whole of a run. The YAML file, --set and the short flags all end
+// in it, and --print-config prints it.
+type config struct {
+	Target   targetConfig        `yaml:"target"`
+	Workload workload.Spec       `yaml:"workload"`
+	Stage    stageConfig         `yaml:"stage"`
+	Report   reportConfig        `yaml:"report"`
+	Limits   result.ClientLimits `yaml:"client_limits"`
+	// Seed of the schedule and the lengths.
+	Seed uint64 `yaml:"seed"`
+	// Out is the parent of run directories.
+	Out string `yaml:"out"`
+}
+
+type targetConfig struct {
+	URL     string `yaml:"url,omitempty"`
+	Model   string `yaml:"model,omitempty"`
+	Dialect string `yaml:"dialect,omitempty"`
+	// APIKeyEnv names the environment variable that holds the key.
+	APIKeyEnv string `yaml:"api_key_env,omitempty"`
+	// Headers as "Name: value"; the values may be secrets.
+	Headers   []string       `yaml:"headers,omitempty"`
+	ExtraBody string         `yaml:"extra_body,omitempty"`
+	Stream    bool           `yaml:"stream"`
+	CAFile    string         `yaml:"ca_file,omitempty"`
+	Insecure  bool           `yaml:"insecure,omitempty"`
+	Resolve   []string       `yaml:"resolve,omitempty"`
+	Host      string         `yaml:"host,omitempty"`
+	Conn      string         `yaml:"conn"`
+	Timeout   timeoutsConfig `yaml:"timeout"`
+}
+
+type timeoutsConfig struct {
+	Connect time.Duration `yaml:"connect"`
+	First   time.Duration `yaml:"first"`
+	Idle    time.Duration `yaml:"idle"`
+	Total   time.Duration `yaml:"total"`
+}
+
+type stageConfig struct {
+	// Duration is the measured window alone.
+	Duration time.Duration `yaml:"duration"`
+	// Requests closes the window after so many requests became due.
+	Requests    int           `yaml:"requests,omitempty"`
+	Warmup      string        `yaml:"warmup"`
+	WarmupMax   time.Duration `yaml:"warmup_max"`
+	CooldownMax time.Duration `yaml:"cooldown_max"`
+}
+
+type reportConfig struct {
+	SLO          string    `yaml:"slo,omitempty"`
+	TPOT         string    `yaml:"tpot"`
+	QuantileType int       `yaml:"quantile_type"`
+	Percentiles  []float64 `yaml:"percentiles,omitempty"`
+}
+
+// defaultConfig is what a run does without being told: short enough for a first
+// table within a minute.
+func defaultConfig() config {
+	return config{
+		Target: targetConfig{
+			Stream: true, Conn: string(wire.ConnReuse),
+			Timeout: timeoutsConfig{Connect: 10 * time.Second, First: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
+		},
+		Workload: workload.DefaultSpec(),
+		Stage: stageConfig{
+			Duration: 20 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
+		},
+		Report: reportConfig{TPOT: metric.TPOTSeed, QuantileType: 7},
+		Limits: result.DefaultClientLimits(),
+		Seed:   1,
+		Out:    "runs",
+	}
+}
+
+// readFile puts a YAML file over the configuration. Errors name line and column.
+func (c *config) readFile(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return usagef("-f: %w", err)
+	}
+	return c.readYAML(b, filepath.Base(path))
+}
+
+func (c *config) readYAML(b []byte, name string) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return usagef("%s: the file is empty", name)
+	}
+	err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(c)
+	if err == nil {
+		return nil
+	}
+	var at yaml.Error
+	if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
+		p := at.GetToken().Position
+		return usagef("%s:%d:%d: %s", name, p.Line, p.Column, at.GetMessage())
+	}
+	return usagef("%s: %w", name, err)
+}
+
+// set puts one "key.path=value" over the configuration; the value is YAML.
+func (c *config) set(assignment string) error {
+	path, value, ok := strings.Cut(assignment, "=")
+	if !ok || path == "" {
+		return usagef("--set %q: want KEY.PATH=VALUE, as in --set workload.arrival.rate=4", assignment)
+	}
+	var b strings.Builder
+	keys := strings.Split(path, ".")
+	for depth, key := range keys {
+		fmt.Fprintf(&b, "%s%s:", strings.Repeat("  ", depth), key)
+		if depth < len(keys)-1 {
+			b.WriteByte('\n')
+		}
+	}
+	b.WriteString(" " + value + "\n")
+	if err := c.readYAML([]byte(b.String()), "--set "+assignment); err != nil {
+		return err
+	}
+	return nil
+}
+
+// validate refuses what cannot be meant, naming the key.
+func (c *config) validate() error {
+	for _, d := range []struct {
+		key   string
+		value time.Duration
+		least time.Duration
+	}{
+		{"target.timeout.connect", c.Target.Timeout.Connect, 0}, {"target.timeout.first", c.Target.Timeout.First, 0},
+		{"target.timeout.idle", c.Target.Timeout.Idle, 0}, {"target.timeout.total", c.Target.Timeout.Total, 0},
+		{"stage.duration (--duration)", c.Stage.Duration, 0}, {"stage.warmup_max", c.Stage.WarmupMax, 0},
+		{"stage.cooldown_max", c.Stage.CooldownMax, 0},
+	} {
+		if d.value < d.least || d.value > 365*24*time.Hour {
+			return usagef("%s is %s: want a duration from 0 to a year", d.key, d.value)
+		}
+	}
+	switch {
+	case c.Stage.Requests < 0:
+		return usagef("stage.requests (--requests) is %d: want a count from 1", c.Stage.Requests)
+	case c.Stage.Duration == 0 && c.Stage.Requests == 0:
+		return usagef("neither stage.duration (--duration) nor stage.requests (--requests) closes the measured window")
+	case c.Out == "":
+		return usagef("out (--out) is empty: want the folder for run directories")
+	}
+	switch experiment.Rule(c.Stage.Warmup) {
+	case experiment.MSER5, experiment.MedianRule, experiment.NoWarmup:
+	default:
+		return usagef("stage.warmup is %q: want mser5, median or none", c.Stage.Warmup)
+	}
+	if _, err := c.dialect(); err != nil {
+		return err
+	}
+	if c.Target.ExtraBody != "" {
+		if err := dialect.CheckExtraBody([]byte(c.Target.ExtraBody)); err != nil {
+			return usagef("target.extra_body (--extra-body): %w", err)
+		}
+	}
+	if _, err := c.metricOptions(); err != nil {
+		return err
+	}
+	for key, share := range map[string]float64{"client_limits.coalesced": c.Limits.Coalesced, "client_limits.sent": c.Limits.Sent, "client_limits.stale": c.Limits.Stale} {
+		if math.IsNaN(share) || share < 0 || share > 1 {
+			return usagef("%s is %v: want a share from 0 to 1", key, share)
+		}
+	}
+	if err := c.Workload.Validate(); err != nil {
+		return usagef("workload: %w", err)
+	}
+	return nil
+}
+
+// dialect is the one asked for, nil for the run to pick.
+func (c *config) dialect() (dialect.Dialect, error) {
+	if c.Target.Dialect == "" {
+		return nil, nil
+	}
+	d, ok := dialect.ByName(c.Target.Dialect)
+	if !ok {
+		var names []string
+		for _, d := range dialect.All() {
+			names = append(names, d.Name())
+		}
+		return nil, usagef("target.dialect (--dialect) is %q: want %s", c.Target.Dialect, strings.Join(names, " or "))
+	}
+	return d, nil
+}
+
+func (c *config) metricOptions() (metric.Options, error) {
+	o := metric.Options{
+		TPOT: c.Report.TPOT, QuantileType: c.Report.QuantileType, Percentiles: c.Report.Percentiles,
+		Planned: c.Workload.OpenLoop(), Seed: c.Seed,
+	}
+	if c.Report.SLO != "" {
+		slo, err := metric.ParseSLO(c.Report.SLO)
+		if err != nil {
+			return o, usagef("report.slo (--slo): %w", err)
+		}
+		o.SLO = slo
+	}
+	if err := o.Validate(); err != nil {
+		return o, usagef("report: %w", err)
+	}
+	return o, nil
+}
+
+// redacted is the configuration for files: no header value, no credentials in
+// the URL.
+func (c config) redacted() config {
+	headers := make([]string, len(c.Target.Headers))
+	for i, h := range c.Target.Headers {
+		name, _, _ := strings.Cut(h, ":")
+		headers[i] = name + ": (redacted)"
+	}
+	c.Target.Headers = headers
+	if scheme, rest, ok := strings.Cut(c.Target.URL, "://"); ok {
+		if i := strings.IndexAny(rest, "/?#"); i < 0 || strings.Contains(rest[:i], "@") {
+			at := strings.LastIndexByte(rest, '@')
+			c.Target.URL = scheme + "://" + rest[at+1:]
+		}
+	} else if at := strings.LastIndexByte(c.Target.URL, '@'); at >= 0 {
+		c.Target.URL = c.Target.URL[at+1:]
+	}
+	return c
+}
+
+func (c config) yaml() ([]byte, error) {
+	b, err := yaml.MarshalWithOptions(c, yaml.Indent(2), yaml.IndentSequence(true))
+	if err != nil {
+		return nil, fmt.Errorf("printing the configuration: %w", err)
+	}
+	return b, nil
+}

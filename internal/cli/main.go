@@ -1,0 +1,118 @@
+// Package cli is the command line: commands, configuration, wiring and exit
+// codes. Nothing is computed here.
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/alecthomas/kong"
+)
+
+// env is what a command may touch of the outside.
+type env struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+}
+
+// commands is the grammar. Flags that a configuration file can also set are
+// pointers: nil means not given.
+type commands struct {
+	Run     runCmd     `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
+	Report  reportCmd  `cmd:"" help:"Print the report of a run directory again."`
+	Analyze analyzeCmd `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
+	Sim     simCmd     `cmd:"" help:"Serve the built-in engine."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+const description = `Assay measures LLM serving endpoints: what a client sees (TTFT, TPOT, ITL, E2E,
+goodput, tails), and what the server says of itself.
+
+  assay run http://localhost:8000        measure a server
+  assay run                              measure the built-in engine
+  assay report runs/20261130T...         print a run's report again
+
+Exit codes: 0 done; 1 a gate failed; 2 usage or input error; 3 the target is
+unreachable, refused us, or completed nothing; 130 interrupted (results kept).`
+
+// Main runs one command and returns its exit code.
+func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	e := &env{stdin: stdin, stdout: stdout, stderr: stderr}
+	var c commands
+	exit := -1
+	parser, err := kong.New(&c,
+		kong.Name("assay"), kong.Description(description), kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exit = code }), kong.UsageOnError(),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+	)
+	if err != nil {
+		fmt.Fprintf(stderr, "assay: %v\n", err)
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	ctx, err := parser.Parse(args)
+	if exit >= 0 { // --help was asked for and printed
+		return exit
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "assay: %v\n", err)
+		var p *kong.ParseError
+		if errors.As(err, &p) && p.Context != nil && p.Context.Command() != "" {
+			fmt.Fprintf(stderr, "see: assay %s --help\n", p.Context.Command())
+		}
+		return exitUsage
+	}
+	err = ctx.Run(e)
+	if err != nil {
+		fmt.Fprintf(stderr, "assay: %v\n", err)
+	}
+	return exitCode(err)
+}
+
+// Tune makes the process-wide settings of a measuring process: more Ps than
+// cores, so that the kernel and not the Go scheduler decides which thread runs
+// (a runnable goroutine holds a P for 10 ms, and stamps with it), and a lazy
+// collector, since the hot path allocates little. Only the command calls it.
+func Tune() {
+	runtime.GOMAXPROCS(max(8, runtime.NumCPU()+4))
+	debug.SetGCPercent(400)
+}
+
+type versionCmd struct{}
+
+// Run implements the command.
+func (versionCmd) Run(e *env) error {
+	_, err := fmt.Fprintln(e.stdout, "assay", version())
+	return err
+}
+
+// version is the module's version, or the revision that it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	revision, dirty := "", ""
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case "vcs.modified":
+			if s.Value == "true" {
+				dirty = "-dirty"
+			}
+		}
+	}
+	if revision == "" {
+		return "devel"
+	}
+	return "devel-" + revision + dirty
+}

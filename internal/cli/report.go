@@ -1,0 +1,84 @@
+package cli
+
+import (
+	"io"
+	"os"
+
+	"golang.org/x/term"
+
+	"github.com/assay-bench/assay/experiment"
+	"github.com/assay-bench/assay/metric"
+	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/rundir"
+)
+
+type reportCmd struct {
+	Dir string `arg:"" help:"A run directory."`
+	statFlags
+	JSON bool `name:"json" help:"Print as JSON."`
+}
+
+// Help implements kong's detailed help.
+func (reportCmd) Help() string {
+	return `The report is computed again from the records of the run, by the same code as
+when it ended; other limits, percentiles and forms can be chosen.`
+}
+
+// Run implements the command.
+func (c *reportCmd) Run(e *env) error {
+	r, err := rundir.Open(c.Dir)
+	if err != nil {
+		return usageError{err}
+	}
+	run, err := conclude(r, &c.statFlags)
+	if err != nil {
+		return err
+	}
+	return printRun(e, run, c.JSON)
+}
+
+// conclude computes everything from a run directory alone.
+func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
+	m := r.Meta
+	o := metric.Options{TPOT: m.TPOT, QuantileType: m.QuantileType, Percentiles: m.Percentiles, Seed: m.Seed}
+	if m.SLO != "" {
+		slo, err := metric.ParseSLO(m.SLO)
+		if err != nil {
+			return nil, usagef("%s/run.json: %w", r.Dir, err)
+		}
+		o.SLO = slo
+	}
+	o, err := f.options(o)
+	if err != nil {
+		return nil, err
+	}
+	out := &result.Run{
+		SchemaVersion: result.SchemaVersion, ID: m.ID, Dir: r.Dir, ToolVersion: m.ToolVersion,
+		Complete: m.Complete, Ended: m.Ended, Epoch: m.Epoch, Target: m.Target, Seed: m.Seed, Nonce: m.Nonce,
+		WorkloadText: m.WorkloadText, Fingerprint: m.Fingerprint, PromptLength: m.PromptLength,
+		Stamps: m.Stamps, Transport: m.Transport, Warnings: m.Warnings,
+	}
+	for _, info := range m.Stages {
+		out.Stages = append(out.Stages, experiment.Conclude(info, r.Records, m.Limits, o))
+		if err := r.Err(); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	out.Warnings = append(out.Warnings, r.Warnings()...)
+	return out, nil
+}
+
+func printRun(e *env, run *result.Run, asJSON bool) error {
+	if asJSON {
+		return report.JSON(e.stdout, run)
+	}
+	return report.Terminal(e.stdout, run, reportOptions(e.stdout))
+}
+
+// reportOptions looks at where a report goes: colour is for terminals, unless
+// NO_COLOR says otherwise (no-color.org).
+func reportOptions(w io.Writer) report.Options {
+	f, ok := w.(*os.File)
+	return report.Options{Color: ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "", Width: 100}
+}

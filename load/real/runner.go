@@ -1,0 +1,274 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/assay-bench/assay/internal/clock"
+	"github.com/assay-bench/assay/load/sched"
+	"github.com/assay-bench/assay/record"
+)
+
+// Observer is told what happens in a stage. Due is called where requests are
+// dispatched, the other two from one goroutine at a time. See package
+// experiment, which implements it.
+type Observer interface {
+	Due(scheduled record.Stamp)
+	Ended(a *record.Attempt, events []record.Event)
+	Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool)
+}
+
+// tick is how often the observer is asked whether to go on.
+const tick = 250 * time.Millisecond
+
+// endedAhead is how many ended attempts may wait for the observer before streams
+// wait for it. At 64 the disk could stall them; this is seconds of load.
+const endedAhead = 1 << 13
+
+// none is the scheduled time of the oldest request when there is none.
+const none = record.Stamp(math.MaxInt64)
+
+// Runner applies one load to one target.
+type Runner struct {
+	target *Target
+	source *lookAhead
+	clock  *clock.Clock
+	pacer  *clock.Pacer
+
+	mu      sync.Mutex
+	sched   *sched.Scheduler
+	started bool
+	quit    bool // the load was stopped: nothing is sent any more
+
+	obs   Observer
+	ended chan *exchange
+	pool  sync.Pool
+	// streams counts the goroutines that may still send on ended.
+	streams sync.WaitGroup
+}
+
+// NewRunner prepares a load on the target. requests yields planned requests with
+// their prompts; it is called from a goroutine of the runner, ahead of need.
+func NewRunner(t *Target, cfg sched.Config, requests func() (record.Request, bool)) (*Runner, error) {
+	r := &Runner{target: t, clock: t.clock, pacer: clock.NewPacer(t.clock), ended: make(chan *exchange, endedAhead)}
+	r.source = newLookAhead(t, promptTokens, requests)
+	r.pool.New = func() any { return t.newExchange() }
+	s, err := sched.New(cfg, r.source)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the load: %w", err)
+	}
+	r.sched = s
+	return r, nil
+}
+
+// CappedTime is how long an in-flight cap held arrivals back.
+func (r *Runner) CappedTime() time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	ns, _ := r.sched.Capped()
+	return time.Duration(ns)
+}
+
+// Run applies the load until the observer stops it and nothing is in flight.
+// When ctx ends, everything in flight is cut off and the observer is told.
+func (r *Runner) Run(ctx context.Context, obs Observer) error {
+	r.obs = obs
+	cut, cutOff := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cutOff(nil)
+	defer context.AfterFunc(ctx, func() { cutOff(errInterrupted) })()
+
+	build := make(chan struct{})
+	buildErr := make(chan error, 1)
+	go func() { buildErr <- r.source.build(build) }()
+	defer close(build)
+	<-r.source.primed
+
+	paced := make(chan struct{})
+	go func() {
+		defer close(paced)
+		r.pace(cut)
+	}()
+	err := r.collect(ctx, cutOff, buildErr)
+	r.pacer.Wake()
+	<-paced
+	return err
+}
+
+// pace starts the load and sends what becomes due with time: arrivals of an open
+// loop, ends of think times. It has a thread of its own.
+func (r *Runner) pace(cut context.Context) {
+	defer r.pacer.Pin()()
+	var out []sched.Action
+	for {
+		r.mu.Lock()
+		if r.quit {
+			r.mu.Unlock()
+			return
+		}
+		now := r.now()
+		if r.started {
+			out = r.sched.Wake(now, out[:0])
+		} else {
+			r.started = true
+			out = r.sched.Start(now, out[:0])
+		}
+		next, ok := r.sched.NextWake()
+		r.launch(cut, out)
+		r.mu.Unlock()
+		if !ok {
+			next = clock.Never
+		}
+		r.pacer.SleepUntil(int64(next))
+	}
+}
+
+func (r *Runner) now() record.Stamp { return record.Stamp(r.clock.Now()) }
+
+// launch sends every action from a goroutine of its own. r.mu is held, so that a
+// stop is either before or after all of them.
+func (r *Runner) launch(cut context.Context, actions []sched.Action) {
+	for _, a := range actions {
+		r.obs.Due(a.Scheduled)
+		r.streams.Add(1)
+		go r.stream(cut, a, r.source.take(a.Request.Index))
+	}
+}
+
+// stream makes the attempts of one request.
+func (r *Runner) stream(cut context.Context, act sched.Action, body []byte) {
+	defer r.streams.Done()
+	var freed sync.Once
+	for try := 0; ; try++ {
+		x := r.pool.Get().(*exchange)
+		over := func() {
+			freed.Do(func() {
+				now := r.now()
+				x.a.Ended = now
+				r.free(cut, now, act.Slot)
+			})
+		}
+		x.reset(over)
+		x.a = record.Attempt{
+			Request: act.Request.Index, Try: try, Streamed: r.target.Options.Stream,
+			PromptTokensAsked: act.Request.PromptTokens, MaxTokens: act.Request.MaxTokens, Choices: r.target.Options.Choices,
+			Scheduled: act.Scheduled, Dispatched: r.now(),
+		}
+		if try > 0 {
+			first := record.Attempt{Request: act.Request.Index}
+			r.target.identify(&first)
+			x.a.RetryOf = first.ID
+		}
+		r.target.send(cut, x, body, try > 0)
+		retry := x.a.Outcome == record.StaleConnection && try == 0 && cut.Err() == nil
+		x.a.Retried = retry
+		if !retry {
+			over()
+		}
+		r.ended <- x
+		if !retry {
+			return
+		}
+	}
+}
+
+// free gives the slot back and sends what that allows.
+func (r *Runner) free(cut context.Context, now record.Stamp, slot int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var buf [4]sched.Action
+	out := r.sched.Ended(now, slot, buf[:0])
+	r.launch(cut, out)
+	if _, ok := r.sched.NextWake(); ok {
+		r.pacer.Wake()
+	}
+}
+
+// collect hands ended attempts to the observer and asks it whether to go on.
+func (r *Runner) collect(ctx context.Context, cutOff context.CancelCauseFunc, buildErr <-chan error) error {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	var err error
+	over := make(chan struct{})
+	stopped := false
+	stop := func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		r.stop()
+		go func() {
+			r.streams.Wait()
+			close(over)
+		}()
+	}
+	interrupted := ctx.Done()
+	for {
+		select {
+		case x := <-r.ended:
+			r.deliver(x)
+		case <-ticker.C:
+			halt, abandon := r.tick()
+			if halt {
+				stop()
+			}
+			if abandon {
+				cutOff(errCensored)
+			}
+		case <-interrupted:
+			interrupted = nil // what follows is the observer's: it was told to halt
+			stop()
+		case err = <-buildErr:
+			buildErr = nil
+			if err != nil {
+				stop()
+				cutOff(err)
+			}
+		case <-over:
+			for len(r.ended) > 0 {
+				r.deliver(<-r.ended)
+			}
+			return err
+		}
+	}
+}
+
+func (r *Runner) tick() (stop, abandon bool) {
+	now := r.now()
+	r.mu.Lock()
+	n := r.sched.InFlight()
+	oldest, ok := r.sched.Oldest(now)
+	r.mu.Unlock()
+	if !ok {
+		oldest = none
+	}
+	return r.obs.Tick(now, n, oldest)
+}
+
+func (r *Runner) deliver(x *exchange) {
+	r.obs.Ended(&x.a, x.events)
+	r.pool.Put(x)
+}
+
+// stop ends the load. What was due and held back is told as never sent.
+func (r *Runner) stop() {
+	now := r.now()
+	r.mu.Lock()
+	r.quit = true
+	held := r.sched.Stop(now, nil)
+	for _, h := range held {
+		r.obs.Due(h.Scheduled)
+	}
+	r.mu.Unlock()
+	for _, h := range held {
+		a := record.Attempt{
+			Request: h.Request.Index, PromptTokensAsked: h.Request.PromptTokens, MaxTokens: h.Request.MaxTokens,
+			Streamed: r.target.Options.Stream, Scheduled: h.Scheduled, Ended: now,
+			Outcome: record.NeverSent, Error: "held back by the in-flight cap until the run ended",
+		}
+		r.target.identify(&a)
+		r.obs.Ended(&a, nil)
+	}
+}
