@@ -155,11 +155,11 @@ func (c Config) resolve() (Config, error) {
 		return c, fmt.Errorf("EP is %d, with TP %d, %d experts and a bus of %v GB/s", c.EP, c.TP, c.Model.Experts, c.GPU.BusGBps)
 	}
 	if c.MaxNumBatchedTokens < c.MaxNumSeqs {
-		return c, fmt.Errorf("MaxNumBatchedTokens %d is below MaxNumSeqs %d: not every request could decode in a step",
+		return c, fmt.Errorf("token budget MaxNumBatchedTokens %d is below MaxNumSeqs %d: not every request could decode in a step",
 			c.MaxNumBatchedTokens, c.MaxNumSeqs)
 	}
 	if !(c.Watermark >= 0) || c.Watermark >= 1 {
-		return c, fmt.Errorf("Watermark is %v (0 to below 1)", c.Watermark)
+		return c, fmt.Errorf("watermark is %v (0 to below 1)", c.Watermark)
 	}
 	if !(c.NoiseCV >= 0) || c.NoiseCV > 1 {
 		return c, fmt.Errorf("NoiseCV is %v (0 to 1)", c.NoiseCV)

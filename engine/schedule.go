@@ -31,7 +31,7 @@ func (e *Engine) scheduleRunning() {
 	for i := 0; i < len(e.running) && e.budget > 0; i++ {
 		r := e.running[i]
 		n, drafts := e.demand(r)
-		for e.blocksShort(r, r.computed+n) > e.pool.free {
+		for !e.hasRoom(r, r.computed+n) {
 			victim := e.preempt(&i)
 			if victim == r {
 				return
@@ -55,14 +55,21 @@ func (e *Engine) demand(r *Request) (n, drafts int) {
 	return min(n, e.budget), 0
 }
 
-// blocksShort is how many blocks r lacks to hold that many tokens.
-func (e *Engine) blocksShort(r *Request, tokens int) int {
-	return (tokens+e.cfg.BlockSize-1)/e.cfg.BlockSize - len(r.blocks)
+// hasRoom reports whether that many tokens of r fit in its blocks and the free
+// ones. Most decodes need no block, and then it takes no division.
+func (e *Engine) hasRoom(r *Request, tokens int) bool {
+	return tokens <= len(r.blocks)*e.cfg.BlockSize ||
+		e.blocksFor(tokens)-len(r.blocks) <= e.pool.free
+}
+
+// blocksFor is how many blocks hold that many tokens.
+func (e *Engine) blocksFor(tokens int) int {
+	return (tokens + e.cfg.BlockSize - 1) / e.cfg.BlockSize
 }
 
 // place puts n tokens of r into the batch; the memory is there.
 func (e *Engine) place(r *Request, n, drafts int) {
-	for range e.blocksShort(r, r.computed+n) {
+	for len(r.blocks)*e.cfg.BlockSize < r.computed+n {
 		r.blocks = append(r.blocks, e.pool.alloc())
 	}
 	if r.decoding() {
@@ -168,7 +175,7 @@ func (e *Engine) admit(r *Request) bool {
 	if e.cfg.ReserveFullPrompt {
 		must = r.tokens()
 	}
-	short := (must+e.cfg.BlockSize-1)/e.cfg.BlockSize - len(hits)
+	short := e.blocksFor(must) - len(hits)
 	for _, id := range hits {
 		if e.pool.blocks[id].ref == 0 {
 			short++ // cached, but counted as free
@@ -243,7 +250,7 @@ func (e *Engine) find(r *Request, pos int) (int32, bool) {
 // As in vLLM this is done when they are scheduled, so that requests admitted
 // later in the same step already hit them.
 func (e *Engine) publish(r *Request, tokens int) {
-	for ; r.cached < tokens/e.cfg.BlockSize; r.cached++ {
+	for ; (r.cached+1)*e.cfg.BlockSize <= tokens; r.cached++ {
 		if r.cached < len(r.BlockHashes) {
 			e.pool.publishShared(r.blocks[r.cached], r.BlockHashes[r.cached])
 		} else {
