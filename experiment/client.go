@@ -20,7 +20,8 @@ type clientSide struct {
 	stale      int
 	text       int
 	coalesced  int
-	userStamps bool
+	events     int
+	kernel     int
 }
 
 func (c *clientSide) add(a *record.Attempt) {
@@ -43,13 +44,13 @@ func (c *clientSide) add(a *record.Attempt) {
 	c.coalesced += a.CoalescedText
 	if a.KernelEvents > 0 {
 		c.readLag = append(c.readLag, float64(a.ReadLagMax)/1e6)
-	} else if a.Events > 0 {
-		c.userStamps = true
 	}
+	c.events += a.Events
+	c.kernel += a.KernelEvents
 }
 
 func (c *clientSide) verdict(h result.ClientHealth, l result.ClientLimits) result.ClientVerdict {
-	v := result.ClientVerdict{Verdict: result.Valid}
+	v := result.ClientVerdict{Verdict: result.Valid, Stamps: c.stamps()}
 	check := func(ch result.Check) {
 		v.Checks = append(v.Checks, ch)
 		if !ch.OK && v.Verdict == result.Valid {
@@ -69,6 +70,18 @@ func (c *clientSide) verdict(h result.ClientHealth, l result.ClientLimits) resul
 	}
 	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
 	return v
+}
+
+func (c *clientSide) stamps() string {
+	switch {
+	case c.events == 0:
+		return "no event was stamped"
+	case c.kernel == 0:
+		return "user space"
+	case c.kernel == c.events:
+		return "kernel receive"
+	}
+	return fmt.Sprintf("kernel receive for %d of %d events, user space for the others", c.kernel, c.events)
 }
 
 func atMost(name, unit string, value *float64, limit float64) result.Check {

@@ -41,6 +41,9 @@ type ClientVerdict struct {
 	// Cause is the first check that failed, in words.
 	Cause  string  `json:"cause,omitempty"`
 	Checks []Check `json:"checks"`
+	// Stamps says where the window's events were stamped: "kernel receive" or
+	// "user space", or how many were which.
+	Stamps string `json:"stamps"`
 	// GapsWithheld is set when too many events shared a read for any gap figure.
 	GapsWithheld bool `json:"gaps_withheld,omitempty"`
 }

@@ -29,7 +29,6 @@ type Meta struct {
 	WorkloadText string        `json:"workload_text"`
 	Fingerprint  string        `json:"workload_fingerprint"`
 	PromptLength string        `json:"prompt_length"`
-	Stamps       string        `json:"stamps"`
 	Transport    string        `json:"transport"`
 	// SLO, TPOT form, percentiles and quantile type that the report used.
 	SLO          string              `json:"slo,omitempty"`

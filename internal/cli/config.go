@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/experiment"
+	"github.com/assay-bench/assay/load/real"
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/wire"
@@ -84,7 +86,7 @@ func defaultConfig() config {
 			Stream: true, Conn: string(wire.ConnReuse),
 			Timeout: timeoutsConfig{Connect: 10 * time.Second, First: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
 		},
-		Workload: workload.DefaultSpec(),
+		Workload: defaultWorkload(),
 		Stage: stageConfig{
 			Duration: 20 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
 		},
@@ -93,6 +95,14 @@ func defaultConfig() config {
 		Seed:   1,
 		Out:    "runs",
 	}
+}
+
+// defaultWorkload keeps 16 requests in flight: enough to see batching, little
+// enough for a small server.
+func defaultWorkload() workload.Spec {
+	w := workload.Default()
+	w.Concurrency = 16
+	return w
 }
 
 // readFile puts a YAML file over the configuration. Errors name line and column.
@@ -211,7 +221,7 @@ func (c *config) dialect() (dialect.Dialect, error) {
 func (c *config) metricOptions() (metric.Options, error) {
 	o := metric.Options{
 		TPOT: c.Report.TPOT, QuantileType: c.Report.QuantileType, Percentiles: c.Report.Percentiles,
-		Planned: c.Workload.OpenLoop(), Seed: c.Seed,
+		Planned: c.Workload.Open(), Seed: c.Seed,
 	}
 	if c.Report.SLO != "" {
 		slo, err := metric.ParseSLO(c.Report.SLO)
@@ -226,8 +236,8 @@ func (c *config) metricOptions() (metric.Options, error) {
 	return o, nil
 }
 
-// redacted is the configuration for files: no header value, no credentials in
-// the URL.
+// redacted is the configuration for files: no header value, no credentials and
+// no query in the URL.
 func (c config) redacted() config {
 	headers := make([]string, len(c.Target.Headers))
 	for i, h := range c.Target.Headers {
@@ -235,13 +245,14 @@ func (c config) redacted() config {
 		headers[i] = name + ": (redacted)"
 	}
 	c.Target.Headers = headers
-	if scheme, rest, ok := strings.Cut(c.Target.URL, "://"); ok {
-		if i := strings.IndexAny(rest, "/?#"); i < 0 || strings.Contains(rest[:i], "@") {
-			at := strings.LastIndexByte(rest, '@')
-			c.Target.URL = scheme + "://" + rest[at+1:]
+	if c.Target.URL != "" {
+		u, err := url.Parse(real.WithScheme(c.Target.URL))
+		if err != nil {
+			c.Target.URL = "(redacted)"
+			return c
 		}
-	} else if at := strings.LastIndexByte(c.Target.URL, '@'); at >= 0 {
-		c.Target.URL = c.Target.URL[at+1:]
+		u.User, u.RawQuery = nil, ""
+		c.Target.URL = u.String()
 	}
 	return c
 }

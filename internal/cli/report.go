@@ -57,13 +57,16 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		SchemaVersion: result.SchemaVersion, ID: m.ID, Dir: r.Dir, ToolVersion: m.ToolVersion,
 		Complete: m.Complete, Ended: m.Ended, Epoch: m.Epoch, Target: m.Target, Seed: m.Seed, Nonce: m.Nonce,
 		WorkloadText: m.WorkloadText, Fingerprint: m.Fingerprint, PromptLength: m.PromptLength,
-		Stamps: m.Stamps, Transport: m.Transport, Warnings: m.Warnings,
+		Transport: m.Transport, Warnings: m.Warnings,
 	}
 	for _, info := range m.Stages {
 		out.Stages = append(out.Stages, experiment.Conclude(info, r.Records, m.Limits, o))
 		if err := r.Err(); err != nil {
 			return nil, usageError{err}
 		}
+	}
+	if len(out.Stages) > 0 {
+		out.Stamps = out.Stages[0].Client.Stamps
 	}
 	out.Warnings = append(out.Warnings, r.Warnings()...)
 	return out, nil

@@ -30,9 +30,7 @@ type Endpoint struct {
 // full endpoint ("http://h:8000/prefix/v1/chat/completions"). Without a scheme
 // it is taken for http. Errors never repeat credentials.
 func ParseEndpoint(raw string) (Endpoint, error) {
-	if !strings.Contains(raw, "://") {
-		raw = "http://" + raw
-	}
+	raw = WithScheme(raw)
 	u, err := url.Parse(raw)
 	if err != nil {
 		// url.Error repeats the whole URL, and so any credentials in it.
@@ -62,6 +60,14 @@ func ParseEndpoint(raw string) (Endpoint, error) {
 		e.Base, e.Root, e.Guessed = path+"/v1", path, true
 	}
 	return e, nil
+}
+
+// WithScheme puts http:// before a URL that has no scheme.
+func WithScheme(raw string) string {
+	if strings.Contains(raw, "://") {
+		return raw
+	}
+	return "http://" + raw
 }
 
 // cutVersion removes a last element like "/v1" from a path.

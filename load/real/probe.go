@@ -231,13 +231,14 @@ func (t *Target) tryProbe(ctx context.Context, exact bool) (record.Attempt, erro
 
 // textPrompt wraps text as the dialect's prompt.
 func (t *Target) textPrompt(text string) record.Prompt {
-	if t.isChat() {
+	if t.IsChat() {
 		return record.Prompt{Messages: []record.Message{{Role: "user", Content: text}}}
 	}
 	return record.Prompt{Text: text}
 }
 
-func (t *Target) isChat() bool { return t.Dialect == dialect.Dialect(dialect.Chat{}) }
+// IsChat reports whether prompts are messages.
+func (t *Target) IsChat() bool { return t.Dialect == dialect.Dialect(dialect.Chat{}) }
 
 // judgeProbe turns what became of the probe into an error that says what to do.
 func (t *Target) judgeProbe(a *record.Attempt) error {

@@ -52,7 +52,7 @@ type Runner struct {
 
 // NewRunner prepares a load on the target. requests yields planned requests with
 // their prompts; it is called from a goroutine of the runner, ahead of need.
-func NewRunner(t *Target, cfg sched.Config, requests func() (record.Request, bool)) (*Runner, error) {
+func NewRunner(t *Target, cfg sched.Config, promptTokens int, requests func() (record.Request, bool)) (*Runner, error) {
 	r := &Runner{target: t, clock: t.clock, pacer: clock.NewPacer(t.clock), ended: make(chan *exchange, endedAhead)}
 	r.source = newLookAhead(t, promptTokens, requests)
 	r.pool.New = func() any { return t.newExchange() }
@@ -119,7 +119,7 @@ func (r *Runner) pace(cut context.Context) {
 		r.launch(cut, out)
 		r.mu.Unlock()
 		if !ok {
-			next = clock.Never
+			next = none
 		}
 		r.pacer.SleepUntil(int64(next))
 	}

@@ -3,11 +3,13 @@ package real
 import (
 	"context"
 	"crypto/rand"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -42,6 +44,9 @@ type Target struct {
 	client *wire.Client
 	clock  *clock.Clock
 	header http.Header
+	// redact replaces the header values that we were given, wherever a server
+	// repeats them: no error body may carry a key to a file.
+	redact *strings.Replacer
 	runID  string // 16 hexadecimal digits
 }
 
@@ -50,6 +55,7 @@ type Target struct {
 func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Header) *Target {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails, see crypto/rand
+	redact := redactor(header, e.User)
 	h := header.Clone()
 	if h == nil {
 		h = make(http.Header)
@@ -63,13 +69,54 @@ func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Head
 		r := http.Request{Header: h}
 		r.SetBasicAuth(e.User.Username(), password)
 	}
-	return &Target{Endpoint: e, client: client, clock: c, header: h, runID: hex.EncodeToString(id[:])}
+	return &Target{Endpoint: e, client: client, clock: c, header: h, redact: redact, runID: hex.EncodeToString(id[:])}
+}
+
+// leastSecret is the shortest text taken for a secret: redacting "no" wherever
+// it stands would make messages unreadable and hide nothing.
+const leastSecret = 6
+
+// redactor replaces every value of the headers, whole and in its parts (a scheme
+// word, the cookies of a jar), and the userinfo of the URL.
+func redactor(h http.Header, user *url.Userinfo) *strings.Replacer {
+	var secrets []string
+	for _, values := range h {
+		for _, v := range values {
+			secrets = append(secrets, v)
+			secrets = append(secrets, strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune(" ;,=\"", r) })...)
+		}
+	}
+	if user != nil {
+		password, _ := user.Password()
+		pair := user.Username() + ":" + password
+		secrets = append(secrets, pair, password, user.Username(), user.String(), base64.StdEncoding.EncodeToString([]byte(pair)))
+	}
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longest match first
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) >= leastSecret && s != "Bearer" {
+			pairs = append(pairs, s, "(redacted)")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 func setDefault(h http.Header, key, value string) {
 	if h.Get(key) == "" {
 		h.Set(key, value)
 	}
+}
+
+// Transport names what carries the requests, for the report.
+func (t *Target) Transport() string { return "goroutine per stream, HTTP/1.1" }
+
+// Prewarm opens n connections, so that the first requests do not wait for them.
+func (t *Target) Prewarm(ctx context.Context, n int) error {
+	opened, err := t.client.Prewarm(ctx, n)
+	if err != nil {
+		return fmt.Errorf("opening %d connections ahead: %d were opened: %w", n, opened, err)
+	}
+	return nil
 }
 
 // RunID is unique in the world: it begins the id of every request of this run.
@@ -96,6 +143,7 @@ func (t *Target) send(ctx context.Context, x *exchange, body []byte, fresh bool)
 	}
 	err := t.client.Do(ctx, &x.a, &req, x)
 	x.conclude(ctx, err)
+	x.a.Error, x.a.ErrorBody = t.redact.Replace(x.a.Error), t.redact.Replace(x.a.ErrorBody)
 	if x.a.Ended == 0 {
 		x.a.Ended = record.Stamp(t.clock.Now())
 	}

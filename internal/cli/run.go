@@ -1,0 +1,505 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/assay-bench/assay/experiment"
+	"github.com/assay-bench/assay/internal/clock"
+	"github.com/assay-bench/assay/load/real"
+	"github.com/assay-bench/assay/load/sched"
+	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/rundir"
+	"github.com/assay-bench/assay/workload"
+)
+
+type runCmd struct {
+	URL *string `arg:"" optional:"" help:"Endpoint, with or without /v1, a path prefix or the full path; none: the built-in engine."`
+
+	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file; later ones win."`
+	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+
+	Model     *string  `help:"Model to ask for; needed where the server offers several." group:"Target"`
+	Dialect   *string  `help:"openai-chat or openai-completions (default: what the URL or the server says)." group:"Target"`
+	APIKeyEnv *string  `name:"api-key-env" placeholder:"NAME" help:"Environment variable that holds the API key." group:"Target"`
+	Header    []string `placeholder:"NAME: VALUE" sep:"none" help:"Header to send with every request; values are stored nowhere." group:"Target"`
+	ExtraBody *string  `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request body." group:"Target"`
+	NoStream  bool     `name:"no-stream" help:"Ask for replies in one piece: E2E alone is measured." group:"Target"`
+	CAFile    *string  `name:"ca-file" placeholder:"PEM" help:"Certificates to trust." group:"Target"`
+	Insecure  bool     `help:"Do not verify the server's certificate." group:"Target"`
+	Resolve   []string `placeholder:"HOST:PORT:ADDR" help:"Connect to ADDR for HOST:PORT, as curl does." group:"Target"`
+	Host      *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
+	Conn      *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
+
+	TimeoutConnect *time.Duration `name:"timeout-connect" placeholder:"10s" help:"Longest wait for a connection." group:"Target"`
+	TimeoutFirst   *time.Duration `name:"timeout-first" placeholder:"2m" help:"Longest wait from sending to the first event." group:"Target"`
+	TimeoutIdle    *time.Duration `name:"timeout-idle" placeholder:"1m" help:"Longest silence inside a stream." group:"Target"`
+	TimeoutTotal   *time.Duration `name:"timeout-total" placeholder:"10m" help:"Longest request." group:"Target"`
+
+	Concurrency  *int             `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
+	Rate         *float64         `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
+	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson or constant." group:"Workload"`
+	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, or a range such as 100..900." group:"Workload"`
+	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
+	ThinkTime    *time.Duration   `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests." group:"Workload"`
+	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
+	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
+
+	Duration *time.Duration `placeholder:"20s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
+	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
+	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
+	statFlags
+	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
+
+	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`
+	JSON        bool    `name:"json" help:"Print the report as JSON." group:"Output"`
+	Quiet       bool    `short:"q" help:"No progress on standard error." group:"Output"`
+	PrintConfig bool    `name:"print-config" help:"Print the configuration as resolved, and do nothing." group:"Output"`
+
+	Sim engineFlags `embed:"" group:"Built-in engine"`
+}
+
+// Help implements kong's detailed help.
+func (runCmd) Help() string {
+	return `Finds the model from /v1/models, warms up until the figures are stationary,
+measures a declared window, and prints the report. Everything is stored in a new
+folder below --out. Closed loop with --concurrency, open loop with --rate.
+
+  assay run http://localhost:8000 --concurrency 32 --prompt-tokens 1024
+  assay run https://host/v1 --api-key-env KEY --model m --rate 4 --slo ttft=1s,tpot=50ms`
+}
+
+// Run implements the command.
+func (c *runCmd) Run(e *env) error {
+	cfg, err := c.resolve()
+	if err != nil {
+		return err
+	}
+	if c.PrintConfig {
+		b, err := cfg.redacted().yaml()
+		if err == nil {
+			_, err = e.stdout.Write(b)
+		}
+		return err
+	}
+	gates, err := parseGates(c.FailOn)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	r := &run{cfg: cfg, env: e, cmd: c}
+	defer r.close()
+	out, err := r.measure(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printRun(e, out, c.JSON); err != nil {
+		return fmt.Errorf("printing the report: %w", err)
+	}
+	if !out.Complete {
+		return errInterrupted
+	}
+	return gates.check(out)
+}
+
+// resolve makes the configuration out of defaults, files, --set and flags, in
+// that order.
+func (c *runCmd) resolve() (config, error) {
+	cfg := defaultConfig()
+	for _, f := range c.File {
+		if err := cfg.readFile(f); err != nil {
+			return cfg, err
+		}
+	}
+	for _, s := range c.Set {
+		if err := cfg.set(s); err != nil {
+			return cfg, err
+		}
+	}
+	if err := c.flags(&cfg); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.validate()
+}
+
+func put[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+func (c *runCmd) flags(cfg *config) error {
+	t := &cfg.Target
+	put(&t.URL, c.URL)
+	put(&t.Model, c.Model)
+	put(&t.Dialect, c.Dialect)
+	put(&t.APIKeyEnv, c.APIKeyEnv)
+	t.Headers = append(t.Headers, c.Header...)
+	put(&t.ExtraBody, c.ExtraBody)
+	t.Stream = t.Stream && !c.NoStream
+	put(&t.CAFile, c.CAFile)
+	t.Insecure = t.Insecure || c.Insecure
+	t.Resolve = append(t.Resolve, c.Resolve...)
+	put(&t.Host, c.Host)
+	put(&t.Conn, c.Conn)
+	put(&t.Timeout.Connect, c.TimeoutConnect)
+	put(&t.Timeout.First, c.TimeoutFirst)
+	put(&t.Timeout.Idle, c.TimeoutIdle)
+	put(&t.Timeout.Total, c.TimeoutTotal)
+
+	if err := c.workloadFlags(&cfg.Workload); err != nil {
+		return err
+	}
+	s := &cfg.Stage
+	put(&s.Duration, c.Duration)
+	put(&s.Requests, c.Requests)
+	if c.Requests != nil && c.Duration == nil {
+		s.Duration = 0
+	}
+	put(&s.Warmup, c.Warmup)
+	r := &cfg.Report
+	put(&r.SLO, c.SLO)
+	put(&r.TPOT, c.TPOT)
+	put(&r.QuantileType, c.QuantileType)
+	if c.Percentiles != nil {
+		r.Percentiles = c.Percentiles
+	}
+	put(&cfg.Seed, c.Seed)
+	put(&cfg.Out, c.Out)
+	return nil
+}
+
+func (c *runCmd) workloadFlags(w *workload.Spec) error {
+	if c.Concurrency != nil && c.Rate != nil {
+		return usagef("--concurrency makes a closed loop and --rate an open one: give one of them")
+	}
+	if c.Requests != nil && *c.Requests == 0 {
+		return usagef("--requests is 0: want a count from 1")
+	}
+	if c.Concurrency != nil {
+		w.Concurrency, w.Arrival.Rate, w.Arrival.Process = *c.Concurrency, 0, workload.Closed
+	}
+	if c.Rate != nil {
+		if !w.Open() {
+			w.Arrival.Process = workload.Poisson
+		}
+		w.Arrival.Rate, w.Concurrency = *c.Rate, 0
+	}
+	put(&w.Arrival.Process, c.Arrival)
+	put(&w.Arrival.MaxInFlight, c.MaxInFlight)
+	put(&w.PromptTokens, c.PromptTokens)
+	put(&w.OutputTokens, c.OutputTokens)
+	put(&w.ThinkTime, c.ThinkTime)
+	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
+	return nil
+}
+
+// run is one run while it happens.
+type run struct {
+	cfg config
+	cmd *runCmd
+	env *env
+
+	builtIn *builtIn
+	target  *real.Target
+	info    result.Target
+	clock   *clock.Clock
+	writer  *rundir.Writer
+	closers []func()
+}
+
+func (r *run) close() {
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		r.closers[i]()
+	}
+}
+
+// say tells the user what happens, on standard error.
+func (r *run) say(format string, args ...any) {
+	if !r.cmd.Quiet {
+		fmt.Fprintf(r.env.stderr, format+"\n", args...)
+	}
+}
+
+// measure runs everything up to the conclusions, which it also stores.
+func (r *run) measure(ctx context.Context) (*result.Run, error) {
+	if err := checkOut(r.cfg.Out); err != nil {
+		return nil, err
+	}
+	features, err := r.connect(ctx)
+	if err != nil {
+		return nil, interruptedOr(ctx, err)
+	}
+	plan, content, err := r.prepare(ctx, features)
+	if err != nil {
+		return nil, interruptedOr(ctx, err)
+	}
+	if err := r.create(content, features); err != nil {
+		return nil, err
+	}
+	r.say("%s, model %s, %s: %s", r.info.URL, r.info.Model, r.target.Dialect.Name(), r.cfg.Workload.Describe())
+	r.say("writing %s", r.writer.Dir())
+	complete, err := r.stage(ctx, plan, content)
+	ended := ""
+	switch {
+	case err != nil:
+		ended = err.Error()
+	case !complete:
+		ended = "interrupted"
+	}
+	if cerr := r.writer.Close(complete && err == nil, ended); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; what was written is in %s", err, r.writer.Dir())
+	}
+	return r.conclude()
+}
+
+func interruptedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
+}
+
+// checkOut makes sure, before anything is sent, that results can be stored.
+func checkOut(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return usagef("out (--out): %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".assay-write-test-*")
+	if err != nil {
+		return usagef("out (--out): cannot write to %s: %w", dir, err)
+	}
+	_ = f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return usagef("out (--out): %w", err)
+	}
+	return nil
+}
+
+// connect finds the target, or starts the built-in engine, and probes it.
+func (r *run) connect(ctx context.Context) (real.Features, error) {
+	url := r.cfg.Target.URL
+	if url == "" {
+		if _, err := r.cmd.Sim.config(); err != nil {
+			return real.Features{}, err
+		}
+		b, err := startBuiltIn(ctx, r.cmd.Sim.args(), r.env.stderr)
+		if err != nil {
+			return real.Features{}, err
+		}
+		r.closers = append(r.closers, b.stop)
+		r.builtIn, url = b, b.url
+	}
+	r.clock = clock.Start()
+	target, closeTarget, err := openTarget(&r.cfg.Target, url, r.clock)
+	if err != nil {
+		return real.Features{}, err
+	}
+	r.closers = append(r.closers, closeTarget)
+	r.target = target
+	if r.info, err = target.Discover(ctx, r.cfg.Target.Model); err != nil {
+		return real.Features{}, err
+	}
+	r.info.BuiltIn = r.builtIn != nil
+	d, err := r.cfg.dialect()
+	if err != nil {
+		return real.Features{}, err
+	}
+	f, err := target.Probe(ctx, real.ProbeOptions{Dialect: d, Stream: r.cfg.Target.Stream, ExactOutput: r.cfg.Workload.ExactOutput})
+	if err != nil {
+		return f, err
+	}
+	r.info.Dialect = target.Dialect.Name()
+	for _, w := range f.Warnings {
+		r.say("note: %s", w.Text)
+	}
+	return f, nil
+}
+
+// prepare draws the plan, and learns how to make prompts of its lengths.
+func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *workload.Content, error) {
+	spec := r.cfg.Workload
+	spec.ExactOutput = f.ExactOutput
+	plan, err := workload.NewPlan(spec, r.cfg.Seed)
+	if err != nil {
+		return nil, nil, usageError{err}
+	}
+	shortest, longest := spec.PromptTokens.Bounds()
+	content, err := workload.Calibrate(ctx, r.target, workload.CalibrateOptions{
+		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat(), Lengths: []int{shortest, longest},
+		Nonce: r.target.RunID(), Reuse: spec.ReusePrompts,
+	})
+	if err != nil {
+		return nil, nil, &real.TargetError{Text: "calibrating the prompt length: " + err.Error(), Err: err}
+	}
+	return plan, content, nil
+}
+
+func (r *run) create(content *workload.Content, f real.Features) error {
+	cfg, err := json.Marshal(r.cfg.redacted())
+	if err != nil {
+		return fmt.Errorf("encoding the configuration: %w", err)
+	}
+	m := rundir.Meta{
+		ToolVersion: version(), Epoch: r.clock.Epoch(), Config: cfg, Seed: r.cfg.Seed, Target: r.info,
+		WorkloadText: r.cfg.Workload.Describe(), Fingerprint: r.cfg.Workload.Fingerprint(r.cfg.Seed), PromptLength: content.Method(),
+		Transport: r.target.Transport(),
+		SLO:       r.cfg.Report.SLO, TPOT: r.cfg.Report.TPOT, QuantileType: r.cfg.Report.QuantileType, Percentiles: r.cfg.Report.Percentiles,
+		Limits: r.cfg.Limits, Warnings: f.Warnings,
+	}
+	if !r.cfg.Workload.ReusePrompts {
+		m.Nonce = r.target.RunID()
+	}
+	r.writer, err = rundir.Create(r.cfg.Out, r.target.RunID()[:6], time.Now(), m)
+	if err != nil {
+		return usagef("out (--out): %w", err)
+	}
+	return nil
+}
+
+// stage applies the load and stores what was decided. complete is false if it
+// was interrupted.
+func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.Content) (complete bool, err error) {
+	spec := plan.Spec()
+	p := experiment.Plan{
+		Name: stageName(spec), OpenLoop: spec.Open(), Concurrency: spec.Concurrency,
+		Duration: r.cfg.Stage.Duration, Requests: r.cfg.Stage.Requests,
+		Warmup: experiment.Rule(r.cfg.Stage.Warmup), WarmupMax: r.cfg.Stage.WarmupMax, CooldownMax: r.cfg.Stage.CooldownMax,
+	}
+	st := experiment.NewStage(p, r.writer)
+	requests := func() (record.Request, bool) {
+		q := plan.Next()
+		content.Fill(&q)
+		return q, true
+	}
+	_, longest := spec.PromptTokens.Bounds()
+	runner, err := real.NewRunner(r.target, loop(plan), longest, requests)
+	if err != nil {
+		return false, usageError{err}
+	}
+	if err := r.target.Prewarm(ctx, max(spec.Concurrency, 1)); err != nil {
+		r.say("note: %v", err)
+	}
+	account := r.startAccount(ctx)
+	defer context.AfterFunc(ctx, func() { st.Halt("interrupted") })()
+	if !r.cmd.Quiet {
+		show := startProgress(r.env.stderr, func() experiment.Live { return st.Live(record.Stamp(r.clock.Now())) })
+		defer show.stop()
+	}
+	health := real.Watch(r.target)
+	err = errors.Join(runner.Run(ctx, st), st.Err())
+	info := st.Info(record.Stamp(r.clock.Now()))
+	info.Load, info.Health, info.CappedTime = spec.Describe(), health.Read(), runner.CappedTime()
+	info.Server = account.finish(ctx)
+	r.writer.Meta().Stages = append(r.writer.Meta().Stages, info)
+	r.writer.Meta().Target = r.info
+	return ctx.Err() == nil, err
+}
+
+// loop is the plan's load for the scheduler.
+func loop(p *workload.Plan) sched.Config {
+	s := p.Spec()
+	if !s.Open() {
+		c := sched.Config{Concurrency: s.Concurrency}
+		if think := int64(p.ThinkTime()); think > 0 {
+			c.Think = func() int64 { return think }
+		}
+		return c
+	}
+	arrivals := p.Arrivals()
+	return sched.Config{Gap: func() int64 { return int64(arrivals.Next()) }, MaxInFlight: s.Arrival.MaxInFlight}
+}
+
+// stageName is short and says the load: "concurrency 16", "rate 4/s".
+func stageName(s workload.Spec) string {
+	if s.Open() {
+		return fmt.Sprintf("rate %v/s", s.Arrival.Rate)
+	}
+	return fmt.Sprintf("concurrency %d", s.Concurrency)
+}
+
+// conclude makes the report from the run directory, by the same road as assay
+// report does.
+func (r *run) conclude() (*result.Run, error) {
+	d, err := rundir.Open(r.writer.Dir())
+	if err != nil {
+		return nil, err
+	}
+	out, err := conclude(d, &statFlags{})
+	if err != nil {
+		return nil, err
+	}
+	if err := rundir.SaveReport(d.Dir, out); err != nil {
+		return nil, err
+	}
+	if s := out.Stages; len(s) > 0 && s[0].LedgerRun.Completed == 0 && out.Complete {
+		_ = printRun(r.env, out, r.cmd.JSON)
+		return nil, &real.TargetError{Text: "no attempt completed" + firstError(&s[0])}
+	}
+	return out, nil
+}
+
+func firstError(s *result.Stage) string {
+	if len(s.Errors) == 0 {
+		return ""
+	}
+	return ": " + s.Errors[0].Error
+}
+
+// gates are the findings that make the exit code 1.
+type gates map[string]bool
+
+func parseGates(names []string) (gates, error) {
+	g := gates{}
+	for _, n := range names {
+		switch n {
+		case "invalid-client", "slo", "unstable", "not-stabilised", "ledger":
+			g[n] = true
+		case "none", "check", "gate": // the latter two belong to other commands
+		default:
+			return nil, usagef("--fail-on %q: want invalid-client, slo, unstable, not-stabilised, ledger or none", n)
+		}
+	}
+	return g, nil
+}
+
+func (g gates) check(r *result.Run) error {
+	var failed []string
+	fail := func(gate string, bad bool, format string, args ...any) {
+		if g[gate] && bad {
+			failed = append(failed, gate+": "+fmt.Sprintf(format, args...))
+		}
+	}
+	for i := range r.Stages {
+		s := &r.Stages[i]
+		fail("invalid-client", s.Client.Verdict == result.Invalid, "%s", s.Client.Cause)
+		fail("unstable", s.Stability.Verdict == result.Unstable, "%s", s.Stability.Cause)
+		fail("not-stabilised", s.Warmup.Capped != "", "%s", s.Warmup.Text)
+		fail("ledger", !s.Ledger.Balances(), "attempts and rows differ")
+		fail("slo", s.Goodput != nil && s.Goodput.Good < s.Goodput.Due, "%s", sloText(s.Goodput))
+	}
+	if failed == nil {
+		return nil
+	}
+	return gateError{"gate failed: " + strings.Join(failed, "; ")}
+}
+
+func sloText(g *result.Goodput) string {
+	if g == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d due requests met the SLO (%.2f %%)", g.Good, g.Due, g.Percent)
+}
