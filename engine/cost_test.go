@@ -132,3 +132,36 @@ func TestFP8HalvesWeightsAndCompute(t *testing.T) {
 	cfg.GPU = eight.GPU
 	within(t, "compute without FP8", newCost(eight).perToken, newCost(cfg).perToken, 1e-9)
 }
+
+// The floor of a decode step, ms, and prefill, thousand tokens a second, of
+// every model on the least number of GPUs that hold it: what weights,
+// bandwidth and arithmetic alone allow.
+func TestFloorsAndPrefillSpeed(t *testing.T) {
+	tables := DefaultTables()
+	for _, c := range []struct {
+		gpu, model   string
+		tp           int
+		floor, speed float64
+	}{
+		{"a100-80", "llama-3.1-8b", 1, 9.2, 15},
+		{"l40s", "llama-3.1-8b", 1, 21.7, 17},
+		{"h100", "llama-3.1-8b", 1, 5.6, 47},
+		{"h200", "llama-3.1-8b", 1, 3.9, 47},
+		{"b200", "llama-3.1-8b", 1, 2.4, 106},
+		{"a100-80", "qwen3-14b", 1, 17.2, 7.8},
+		{"l40s", "qwen3-14b", 1, 40.5, 9.1},
+		{"h100", "qwen3-32b", 2, 11.9, 21},
+		{"b200", "qwen3-32b", 1, 10.4, 24},
+		{"a100-80", "llama-3.3-70b", 4, 21.3, 6.0},
+		{"h200", "llama-3.3-70b", 2, 18.1, 9.5},
+		{"h100", "qwen3-30b-a3b", 1, 2.3, 120},
+		{"b200", "qwen3-30b-a3b", 1, 1.0, 273},
+	} {
+		cfg := ConfigFor(tables.GPUs[c.gpu], tables.Models[c.model], c.tp)
+		cfg.Constants.ShardLoss = 0
+		k := newCost(cfg)
+		floor := k.readShared + k.readExperts*(1-k.missShare) + k.headRead
+		within(t, c.model+" on "+c.gpu+": floor", floor*1e3, c.floor, 0.05)
+		within(t, c.model+" on "+c.gpu+": prefill", 1e-3/k.perToken, c.speed, 0.05)
+	}
+}

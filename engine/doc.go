@@ -18,8 +18,9 @@
 // All times are integer nanoseconds on the caller's axis. The outputs of a
 // step take effect at Step.End. A request that arrives between Start and End
 // is Added with its own time and joins the next step. Given the same
-// configuration, seed and calls, the results are bit-equal: that is what
-// makes a wall-clock run and its virtual twin comparable.
+// configuration, seed and calls, the results are bit-equal (on one processor
+// architecture; others may fuse floating-point operations): that is what makes
+// a wall-clock run and its virtual twin comparable.
 //
 // # What is modelled
 //
@@ -36,5 +37,6 @@
 // models of the tables (see Constants).
 //
 // Not modelled: the frontend (HTTP, tokenisation, detokenisation), pipeline
-// parallelism, expert parallelism, LoRA, multimodal encoders.
+// parallelism, the lock step of data-parallel replicas that share experts
+// (Config.EP takes them to be equally loaded), LoRA, multimodal encoders.
 package engine

@@ -390,6 +390,57 @@ func TestSchedulerAgreesWithNaiveOne(t *testing.T) {
 	})
 }
 
+// While nothing is evicted, a set of hashes says what must be found.
+func TestPrefixCacheFindsAllThatWasComputed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := DefaultConfig()
+		cfg.LogBatch = true
+		cfg.BlockSize = rapid.SampledFrom([]int{1, 4, 16}).Draw(t, "block size")
+		cfg.KVBlocks = 6000
+		cfg.MaxNumSeqs = rapid.IntRange(1, 12).Draw(t, "seqs")
+		cfg.MaxNumBatchedTokens = cfg.MaxNumSeqs + rapid.IntRange(0, 100).Draw(t, "more tokens")
+		e, err := New(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		computed, seen := map[uint64]bool{}, map[*Request]bool{}
+		total, added := rapid.IntRange(1, 30).Draw(t, "requests"), 0
+		for now := int64(0); e.HasWork() || added < total; {
+			for added < total && (!e.HasWork() || rapid.Bool().Draw(t, "more")) {
+				if err := e.Add(now, drawRequest(t, added, 200)); err != nil {
+					t.Fatal(err)
+				}
+				added++
+			}
+			s := e.Step(now)
+			queries, hits := 0, 0
+			for _, b := range s.Batch {
+				r := b.Request
+				if !seen[r] {
+					seen[r] = true
+					blocks := 0
+					for blocks < min(len(r.BlockHashes), (r.PromptTokens-1)/cfg.BlockSize) && computed[r.BlockHashes[blocks]] {
+						blocks++
+					}
+					queries, hits = queries+r.PromptTokens, hits+blocks*cfg.BlockSize
+					if r.CachedTokens != blocks*cfg.BlockSize || b.Context != r.CachedTokens {
+						t.Fatalf("request %d found %d tokens of %d", r.ID, r.CachedTokens, blocks*cfg.BlockSize)
+					}
+				}
+				full := (b.Context + b.Tokens) / cfg.BlockSize
+				for _, hash := range r.BlockHashes[:min(full, len(r.BlockHashes))] {
+					computed[hash] = true
+				}
+			}
+			if s.PrefixQueries != queries || s.PrefixHits != hits {
+				t.Fatalf("step counts %d of %d tokens cached, want %d of %d", s.PrefixHits, s.PrefixQueries, hits, queries)
+			}
+			checkInvariants(t, e)
+			now = s.End
+		}
+	})
+}
+
 // The priority queue is a heap; a sorted slice says what it should be.
 func TestQueueOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

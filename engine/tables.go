@@ -154,7 +154,7 @@ func (g GPU) validate() error {
 		{"allreduce_us", g.AllReduceUs, false},
 		{"reserve_gb", g.ReserveGB, false},
 	} {
-		if !(f.value >= 0) || f.value > 1e9 || f.positive && f.value == 0 {
+		if !(f.value >= 0) || f.value > 1e9 || f.positive && f.value < 1e-3 {
 			return fmt.Errorf("GPU %q: %s is %v", g.Name, f.what, f.value)
 		}
 	}
