@@ -328,6 +328,17 @@ func TestTicks(t *testing.T) {
 	}
 }
 
+// TestLastTickSeesAll: when the requests are used up, the observer is asked once
+// more, after the last end.
+func TestLastTickSeesAll(t *testing.T) {
+	w := &watcher{}
+	r := run(t, Config{Engine: noisy(), Load: sched.Config{Concurrency: 2, MaxRequests: 3}, Requests: same(10, 10)}, w)
+	last := len(w.ticks) - 1
+	if last < 0 || w.ticks[last] != r.Now() || w.inFlight[last] != 0 || w.oldest[last] != never {
+		t.Errorf("ended at %d; ticks at %v with %v in flight, oldest %v", r.Now(), w.ticks, w.inFlight, w.oldest)
+	}
+}
+
 func TestOldest(t *testing.T) {
 	w := &watcher{}
 	w.atTick = func() {
