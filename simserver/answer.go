@@ -108,7 +108,7 @@ func (st *stream) bodyJSON() []byte {
 	}
 	b = append(b, `],"service_tier":null,"system_fingerprint":null`...)
 	if !st.fault.NoUsage {
-		b = st.appendUsage(b, st.prompts, st.tokens)
+		b = st.appendUsage(b, st.prompts, st.tokens, true)
 	}
 	if chat {
 		b = append(b, `,"prompt_logprobs":null,"prompt_token_ids":`...)

@@ -66,7 +66,6 @@ func newConn(s *Server, nc net.Conn) *conn {
 
 // serve answers requests until the client leaves, misbehaves, or is idle for too long.
 func (c *conn) serve() {
-	defer c.srv.forget(c)
 	for {
 		c.in.left = maxHeaderBytes
 		// After the first answer this wait has the keep-alive deadline.
@@ -187,7 +186,10 @@ func (c *conn) flush() {
 			c.mu.Unlock()
 		}
 		if pause > 0 {
-			c.srv.clk.SleepUntil(c.srv.clk.Now() + int64(pause))
+			select {
+			case <-time.After(pause):
+			case <-c.srv.quit:
+			}
 		}
 	}
 }
@@ -226,6 +228,7 @@ func (c *conn) shut() {
 	c.broken = true
 	c.pending = nil
 	c.nc.Close()
+	c.srv.forget(c)
 }
 
 // reset closes the connection so that the peer sees RST.

@@ -214,7 +214,7 @@ func (c *core) end(at int64, st *stream, outcome string) {
 	}
 	c.inFlight.Add(-1)
 	c.srv.load.Add(-1)
-	c.log(st, outcome)
+	c.log(at, st, outcome)
 }
 
 // abandon ends what is in flight when the server stops.
@@ -357,7 +357,7 @@ func (m *engineMetrics) countFinished(q *sequence, e2e float64) {
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }
 
 // log writes the truth of a request that has ended.
-func (c *core) log(st *stream, outcome string) {
+func (c *core) log(at int64, st *stream, outcome string) {
 	t := c.srv.truth
 	if t == nil {
 		return
@@ -366,7 +366,7 @@ func (c *core) log(st *stream, outcome string) {
 	line := &TruthRequest{
 		XRequestID: st.requestID, ID: st.gen.id, Path: st.path, Engine: c.index, Stream: st.gen.stream,
 		Fault: st.fault.String(), Outcome: outcome, PromptTokens: st.prompts, OutputTokens: st.tokens,
-		WallOffset: c.srv.wallOffset - c.srv.mono, Arrival: mono(st.arrival), Events: st.truth,
+		WallOffset: c.srv.wallOffset - c.srv.mono, Arrival: mono(st.arrival), Ended: mono(at), Events: st.truth,
 	}
 	for _, q := range st.seqs {
 		r := &q.req
@@ -375,6 +375,10 @@ func (c *core) log(st *stream, outcome string) {
 			FirstToken: mono(r.FirstToken), LastToken: mono(r.LastToken),
 			PromptTokens: r.PromptTokens, CachedTokens: r.CachedTokens, OutputTokens: r.Generated,
 			MaxTokens: st.gen.maxTokens, Preemptions: r.Preemptions,
+			Planned: r.OutputTokens, Stop: r.Stop, Priority: r.Priority,
+		}
+		if t.steps {
+			seq.BlockHashes = r.BlockHashes
 		}
 		if q.done {
 			seq.FinishReason = q.finishReason()

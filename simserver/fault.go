@@ -19,6 +19,7 @@ type Fault struct {
 	Status       int    // answer with this HTTP status and an error body
 	Redirect     string // answer 307 to this location
 	NotStreaming bool   // answer a streaming request with one JSON body
+	Restart      bool   // see [Server.Restart]
 
 	ErrorAfter    int           // in-stream error event after so many tokens, then [DONE]
 	EndAfter      int           // well-formed end of the body after so many tokens: no finish, usage or [DONE]
@@ -56,6 +57,7 @@ func (f *Fault) String() string { return f.text }
 // ParseFault reads faults as "name" or "name=value", several separated by ";":
 //
 //	status=503             HTTP error               redirect=URL       307
+//	restart                all is lost              split=K  merge=K   writes an event, events a write
 //	not-streaming          JSON instead of events   late-headers[=2s]  with the first event, or held so long
 //	error-after=K          in-stream error          end-after=K        clean end of the body, no finish
 //	truncate-after=K       connection closed        reset-after=K      connection reset
@@ -63,7 +65,7 @@ func (f *Fault) String() string { return f.text }
 //	no-usage  no-done      left out                 tokens-per-chunk=K
 //	comments[=K]           ": keep-alive" lines     crlf               line ends
 //	giant[=BYTES]          5 MiB in the first token's event
-//	split=K  merge=K       writes an event, events a write             drip=20ms
+//	drip=20ms              a few bytes at a time
 func ParseFault(text string) (Fault, error) {
 	f := Fault{text: strings.TrimSpace(text), ErrorAfter: -1, EndAfter: -1, TruncateAfter: -1, ResetAfter: -1, StallAfter: -1}
 	if f.text == "" {
@@ -87,6 +89,8 @@ func (f *Fault) set(name, value string) (err error) {
 		if value == "" || strings.ContainsAny(value, "\r\n") {
 			err = fmt.Errorf("needs a location")
 		}
+	case "restart":
+		f.Restart = true
 	case "not-streaming":
 		f.NotStreaming = true
 	case "error-after":

@@ -171,6 +171,9 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 		return c.respond(req, keep, errorReply(badRequest(FaultHeader, "%s", err.Error())))
 	}
 	switch {
+	case fault.Restart:
+		s.Restart()
+		return false
 	case fault.Redirect != "":
 		return c.respond(req, keep, &reply{status: 307, location: fault.Redirect})
 	case fault.Status != 0:

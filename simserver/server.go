@@ -81,7 +81,8 @@ type Server struct {
 	conns   map[*conn]struct{}
 	stop    context.CancelFunc // set while serving
 	served  bool
-	stopped chan struct{}
+	quit    chan struct{}  // closed when Serve begins to stop
+	stopped chan struct{}  // closed when it has stopped
 	wg      sync.WaitGroup // connections and their flushers
 }
 
@@ -110,7 +111,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, fault: fault, clk: clock.Start(),
-		conns: make(map[*conn]struct{}), stopped: make(chan struct{}),
+		conns: make(map[*conn]struct{}), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	offset := s.clk.Offset()
 	s.wallOffset = offset.Wall.UnixNano() - offset.Stamp
@@ -185,6 +186,7 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	err := s.accept(ln)
 	unwatch()
 	ln.Close()
+	close(s.quit)
 	if ctx.Err() != nil {
 		err = nil // the listener was closed by us
 	}
@@ -244,6 +246,31 @@ func (s *Server) closeConns() {
 	}
 }
 
+// Restart is what clients and scrapers see of a server that is killed and comes
+// back: every connection is reset, what was in flight is gone without a trace in
+// the counters, which begin at zero with a new start time.
+func (s *Server) Restart() {
+	s.mu.Lock()
+	conns := slices.Collect(maps.Keys(s.conns))
+	s.mu.Unlock()
+	for _, c := range conns {
+		c.mu.Lock()
+		st := c.current
+		c.mu.Unlock()
+		if st != nil {
+			st.leave()
+		}
+	}
+	for _, c := range s.cores {
+		c.resetPrefixCache() // after what was in flight has left
+	}
+	s.clearMetrics()
+	for _, c := range conns {
+		c.reset()
+	}
+}
+
+// forget is called with c.mu held.
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

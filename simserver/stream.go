@@ -124,7 +124,7 @@ func (st *stream) appendRole(b []byte, q *sequence) []byte {
 	b = strconv.AppendInt(b, int64(q.index), 10)
 	b = append(b, `,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]`...)
 	if st.gen.continuousUsage {
-		b = st.appendUsage(b, len(q.prompt), 0)
+		b = st.appendUsage(b, len(q.prompt), 0, false)
 	}
 	b = append(b, `,"prompt_token_ids":`...)
 	if st.gen.tokenIDs {
@@ -192,7 +192,7 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 	b = append(b, "}]"...)
 	switch {
 	case st.gen.continuousUsage:
-		b = st.appendUsage(b, len(q.prompt), to)
+		b = st.appendUsage(b, len(q.prompt), to, false)
 	case !chat:
 		b = append(b, `,"usage":null`...)
 	}
@@ -203,7 +203,7 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 func (st *stream) appendUsageEvent(b []byte) []byte {
 	b = append(b, st.head...)
 	b = append(b, ']')
-	b = st.appendUsage(b, st.prompts, st.tokens)
+	b = st.appendUsage(b, st.prompts, st.tokens, true)
 	if m := st.metricsObject(); m != nil {
 		b = append(b, `,"metrics":`...)
 		b = append(b, m...)
@@ -211,19 +211,20 @@ func (st *stream) appendUsageEvent(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendUsage appends a "usage" member, comma first.
-func (st *stream) appendUsage(b []byte, prompt, completion int) []byte {
+// appendUsage appends a "usage" member, comma first. The final one has details
+// of the prompt, if there is anything to say.
+func (st *stream) appendUsage(b []byte, prompt, completion int, final bool) []byte {
 	b = append(b, `,"usage":{"prompt_tokens":`...)
 	b = strconv.AppendInt(b, int64(prompt), 10)
 	b = append(b, `,"total_tokens":`...)
 	b = strconv.AppendInt(b, int64(prompt+completion), 10)
 	b = append(b, `,"completion_tokens":`...)
 	b = strconv.AppendInt(b, int64(completion), 10)
-	if st.core.srv.cfg.PromptTokensDetails {
-		cached := 0
-		for i := 0; i < len(st.seqs); i += st.gen.n { // each prompt once
-			cached += st.seqs[i].req.CachedTokens
-		}
+	cached := 0
+	for i := 0; i < len(st.seqs); i += st.gen.n { // each prompt once
+		cached += st.seqs[i].req.CachedTokens
+	}
+	if final && cached > 0 && st.core.srv.cfg.PromptTokensDetails {
 		b = append(b, `,"prompt_tokens_details":{"cached_tokens":`...)
 		b = strconv.AppendInt(b, int64(cached), 10)
 		b = append(b, '}')

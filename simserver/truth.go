@@ -49,7 +49,10 @@ type TruthRequest struct {
 	// WallOffset is as in the start line, so that a line stands alone.
 	WallOffset int64 `json:"wall_offset_ns"`
 	// Arrival is vLLM's arrival time: body read and checked, not yet tokenised.
-	Arrival   int64           `json:"arrival_ns"`
+	Arrival int64 `json:"arrival_ns"`
+	// Ended is when the engine was done with it: the end of its last step, or
+	// when the client's leaving was noticed.
+	Ended     int64           `json:"ended_ns"`
 	Sequences []TruthSequence `json:"sequences"`
 	Events    []TruthEvent    `json:"events,omitempty"`
 }
@@ -67,6 +70,12 @@ type TruthSequence struct {
 	MaxTokens    int    `json:"max_tokens"`
 	Preemptions  int    `json:"preemptions"`
 	FinishReason string `json:"finish_reason,omitempty"`
+	// Planned and the rest are what a replay in virtual time needs beside Queued.
+	// BlockHashes are logged with the steps only.
+	Planned     int      `json:"planned_tokens"`
+	Stop        bool     `json:"stop,omitempty"`
+	Priority    int      `json:"priority,omitempty"`
+	BlockHashes []uint64 `json:"block_hashes,omitempty"`
 }
 
 // TruthEvent is one write to the client. On the wire of the log it is an array
