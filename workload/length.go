@@ -2,10 +2,13 @@ package workload
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"strings"
+
+	"github.com/goccy/go-yaml"
 )
 
 // The distributions of a Length.
@@ -138,10 +141,19 @@ func (l *Length) UnmarshalYAML(unmarshal func(any) error) error {
 		}
 		return nil
 	case unmarshal(&text) == nil:
-		return l.UnmarshalText([]byte(text))
+		return at(objectErr, l.UnmarshalText([]byte(text)))
 	default:
 		return objectErr
 	}
+}
+
+// at gives err the place in the file that another error about the same value knows.
+func at(place, err error) error {
+	var p yaml.Error
+	if err == nil || !errors.As(place, &p) {
+		return err
+	}
+	return &yaml.SyntaxError{Message: err.Error(), Token: p.GetToken()}
 }
 
 // MarshalYAML writes a number for a fixed length.

@@ -124,9 +124,9 @@ func TestYAML(t *testing.T) {
 			}), ""},
 		{"unknown key", "concurency: 3\n", Spec{}, `[1:1] unknown field "concurency"`},
 		{"unknown key in a length", "exact_output: true\nprompt_tokens: {dist: uniform, low: 3}\n", Spec{}, `unknown field "low"`},
-		{"not a length", "prompt_tokens: many\n", Spec{}, `"many"`},
+		{"not a length", "prompt_tokens: many\n", Spec{}, `[1:16] length "many" is neither a number of tokens`},
 		{"a list", "prompt_tokens: [1, 2]\n", Spec{}, "prompt_tokens"},
-		{"a fraction", "prompt_tokens: 1.5\n", Spec{}, "1.5"},
+		{"a fraction", "prompt_tokens: 1.5\n", Spec{}, `[1:16] length "1.5" is neither`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
