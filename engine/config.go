@@ -123,6 +123,10 @@ func (c Config) expertShare() float64 {
 	return float64(c.TP) / float64(c.EP)
 }
 
+// maxComputedBlocks bounds the bookkeeping (40 bytes a block) where a toy model
+// meets a large GPU; real ones stay below.
+const maxComputedBlocks = 1 << 20
+
 // resolve fills what is computed and refuses what cannot work.
 func (c Config) resolve() (Config, error) {
 	if err := c.GPU.validate(); err != nil {
@@ -179,7 +183,7 @@ func (c Config) resolveMemory() (Config, error) {
 			return c, fmt.Errorf("MemoryUtilization is %v (above 0, at most 1)", c.MemoryUtilization)
 		}
 		tokens := c.KVCapacityTokens()
-		c.KVBlocks = min(max(tokens, 0)/c.BlockSize, math.MaxInt32)
+		c.KVBlocks = min(max(tokens, 0)/c.BlockSize, maxComputedBlocks)
 		if c.KVBlocks < 2 {
 			return c, fmt.Errorf("%s needs %.1f GB for its weights and does not fit on %d x %s (%.0f GB each)",
 				c.Model.Name, c.Model.WeightBytes()/1e9, c.TP, c.GPU.Name, c.GPU.MemoryGB)
