@@ -16,7 +16,7 @@ type Records iter.Seq2[*record.Attempt, []record.Event]
 // Conclude computes everything that a stage's records allow. It is pure: the
 // same records, info and options give the same stage, while the run is fresh
 // and years later.
-func Conclude(i result.StageInfo, records Records, l result.ClientLimits, o metric.Options) result.Stage {
+func Conclude(i result.StageInfo, t *result.Target, records Records, l result.ClientLimits, o metric.Options) result.Stage {
 	st := result.Stage{
 		Name: i.Name, Load: i.Load, Window: i.Window, WindowClosed: i.WindowClosed,
 		Warmup: i.Warmup, CappedTime: i.CappedTime, Server: i.Server,
@@ -25,6 +25,7 @@ func Conclude(i result.StageInfo, records Records, l result.ClientLimits, o metr
 	m := metric.NewStage(i.Window, o)
 	stab := stability{info: i}
 	client := clientSide{window: i.Window}
+	found := findings{info: i}
 	last := i.Window.End
 	for a, ev := range records {
 		if a.Stage != i.Name {
@@ -33,6 +34,7 @@ func Conclude(i result.StageInfo, records Records, l result.ClientLimits, o metr
 		m.Add(a, ev)
 		stab.add(a)
 		client.add(a)
+		found.add(a)
 		if a.Phase == record.Measured {
 			last = max(last, a.Ended)
 		}
@@ -41,5 +43,6 @@ func Conclude(i result.StageInfo, records Records, l result.ClientLimits, o metr
 	st.Cooldown = time.Duration(last - i.Window.End)
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, l)
+	st.Warnings = append(st.Warnings, found.warnings(t)...)
 	return st
 }

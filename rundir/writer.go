@@ -38,13 +38,13 @@ type Writer struct {
 	dirty   bool
 }
 
-// Create makes parent/<UTC time>-<short id> and the files in it, with a run.json
-// that says the run is not complete. The id is the directory's name.
-func Create(parent, shortID string, at time.Time, m Meta) (w *Writer, err error) {
+// Create makes parent/<UTC time of the epoch>-<short id> and the files in it, with
+// a run.json that says the run is not complete. The id is the directory's name.
+func Create(parent, shortID string, m Meta) (w *Writer, err error) {
 	if err := os.MkdirAll(parent, 0o755); err != nil {
 		return nil, fmt.Errorf("making the output folder: %w", err)
 	}
-	m.ID = at.UTC().Format("20060102T150405Z") + "-" + shortID
+	m.ID = m.Epoch.UTC().Format("20060102T150405Z") + "-" + shortID
 	dir := filepath.Join(parent, m.ID)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the run directory: %w", err)

@@ -3,11 +3,14 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/assay-bench/assay/internal/cli"
 )
 
 func main() {
-	cli.Tune()
-	os.Exit(cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	tuned := cli.Tune()
+	code := cli.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	runtime.KeepAlive(tuned)
+	os.Exit(code)
 }

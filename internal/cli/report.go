@@ -60,7 +60,7 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		Transport: m.Transport, Warnings: m.Warnings,
 	}
 	for _, info := range m.Stages {
-		out.Stages = append(out.Stages, experiment.Conclude(info, r.Records, m.Limits, o))
+		out.Stages = append(out.Stages, experiment.Conclude(info, &m.Target, r.Records, m.Limits, o))
 		if err := r.Err(); err != nil {
 			return nil, usageError{err}
 		}

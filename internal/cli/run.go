@@ -363,7 +363,7 @@ func (r *run) create(content *workload.Content, f real.Features) error {
 	if !r.cfg.Workload.ReusePrompts {
 		m.Nonce = r.target.RunID()
 	}
-	r.writer, err = rundir.Create(r.cfg.Out, r.target.RunID()[:6], time.Now(), m)
+	r.writer, err = rundir.Create(r.cfg.Out, r.target.RunID()[:6], m)
 	if err != nil {
 		return usagef("out (--out): %w", err)
 	}

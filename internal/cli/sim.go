@@ -31,13 +31,13 @@ type engineFlags struct {
 
 func (f *engineFlags) config() (simserver.Config, error) {
 	t := engine.DefaultTables()
-	gpu, ok := t.GPU(f.GPU)
-	if !ok {
-		return simserver.Config{}, usagef("--gpu %q is not in the tables", f.GPU)
+	gpu, err := t.GPU(f.GPU)
+	if err != nil {
+		return simserver.Config{}, usagef("--gpu: %w", err)
 	}
-	model, ok := t.Model(f.SimModel)
-	if !ok {
-		return simserver.Config{}, usagef("--sim-model %q is not in the tables", f.SimModel)
+	model, err := t.Model(f.SimModel)
+	if err != nil {
+		return simserver.Config{}, usagef("--sim-model: %w", err)
 	}
 	c := simserver.DefaultConfig()
 	c.Engine = engine.ConfigFor(gpu, model, f.TP)
