@@ -12,16 +12,16 @@ import (
 
 // clientSide gathers what the attempts of the window say of our own client.
 type clientSide struct {
-	window     record.Window
-	lateness   []float64 // ms
-	readLag    []float64 // ms, the largest of each request
-	due, sent  int
-	attempts   int
-	stale      int
-	text       int
-	coalesced  int
-	events     int
-	kernel     int
+	window    record.Window
+	lateness  []float64 // ms
+	readLag   []float64 // ms, the largest of each request
+	due, sent int
+	attempts  int
+	stale     int
+	text      int
+	coalesced int
+	events    int
+	kernel    int
 }
 
 func (c *clientSide) add(a *record.Attempt) {

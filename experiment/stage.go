@@ -138,8 +138,8 @@ func (s *Stage) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop,
 	case record.Warmup:
 		s.tickWarmup(now)
 	case record.Measured:
-		if s.plan.Duration > 0 && now >= s.window.Start.Add(s.plan.Duration) {
-			s.close(s.window.Start.Add(s.plan.Duration), closedByDuration)
+		if s.plan.Duration > 0 && now >= s.window.End {
+			s.close(s.window.End, closedByDuration)
 		}
 	case record.Cooldown:
 		return s.tickCooldown(now, oldest)
@@ -199,6 +199,11 @@ func (s *Stage) open(t record.Stamp) {
 	}
 	s.phase = record.Measured
 	s.window.Start = t
+	if s.plan.Duration > 0 {
+		// Declared at once: a request that is due after it is no member, even
+		// before the tick that finds the window over.
+		s.window.End = t.Add(s.plan.Duration)
+	}
 }
 
 // close ends the measured window at t; load goes on until its members are over.

@@ -41,7 +41,8 @@ type Runner struct {
 	mu      sync.Mutex
 	sched   *sched.Scheduler
 	started bool
-	quit    bool // the load was stopped: nothing is sent any more
+	asleep  record.Stamp // until when the pacer sleeps
+	quit    bool         // the load was stopped: nothing is sent any more
 
 	obs   Observer
 	ended chan *exchange
@@ -91,7 +92,7 @@ func (r *Runner) Run(ctx context.Context, obs Observer) error {
 		defer close(paced)
 		r.pace(cut)
 	}()
-	err := r.collect(ctx, cutOff, buildErr)
+	err := r.collect(ctx, cut, cutOff, buildErr)
 	r.pacer.Wake()
 	<-paced
 	return err
@@ -115,14 +116,21 @@ func (r *Runner) pace(cut context.Context) {
 			r.started = true
 			out = r.sched.Start(now, out[:0])
 		}
-		next, ok := r.sched.NextWake()
+		next := r.nextWake()
+		r.asleep = next
 		r.launch(cut, out)
 		r.mu.Unlock()
-		if !ok {
-			next = none
-		}
 		r.pacer.SleepUntil(int64(next))
 	}
+}
+
+// nextWake is when the pacer is needed next, none if nothing is due by time
+// alone. r.mu is held.
+func (r *Runner) nextWake() record.Stamp {
+	if at, ok := r.sched.NextWake(); ok {
+		return at
+	}
+	return none
 }
 
 func (r *Runner) now() record.Stamp { return record.Stamp(r.clock.Now()) }
@@ -181,13 +189,14 @@ func (r *Runner) free(cut context.Context, now record.Stamp, slot int) {
 	var buf [4]sched.Action
 	out := r.sched.Ended(now, slot, buf[:0])
 	r.launch(cut, out)
-	if _, ok := r.sched.NextWake(); ok {
+	if next := r.nextWake(); next < r.asleep {
+		r.asleep = next
 		r.pacer.Wake()
 	}
 }
 
 // collect hands ended attempts to the observer and asks it whether to go on.
-func (r *Runner) collect(ctx context.Context, cutOff context.CancelCauseFunc, buildErr <-chan error) error {
+func (r *Runner) collect(ctx, cut context.Context, cutOff context.CancelCauseFunc, buildErr <-chan error) error {
 	ticker := time.NewTicker(tick)
 	defer ticker.Stop()
 	var err error
@@ -198,7 +207,7 @@ func (r *Runner) collect(ctx context.Context, cutOff context.CancelCauseFunc, bu
 			return
 		}
 		stopped = true
-		r.stop()
+		r.stop(cut)
 		go func() {
 			r.streams.Wait()
 			close(over)
@@ -253,10 +262,13 @@ func (r *Runner) deliver(x *exchange) {
 }
 
 // stop ends the load. What was due and held back is told as never sent.
-func (r *Runner) stop() {
-	now := r.now()
+func (r *Runner) stop(cut context.Context) {
 	r.mu.Lock()
+	now := r.now()
 	r.quit = true
+	if r.started && cut.Err() == nil {
+		r.launch(cut, r.sched.Wake(now, nil)) // what the pacer would have sent by now
+	}
 	held := r.sched.Stop(now, nil)
 	for _, h := range held {
 		r.obs.Due(h.Scheduled)
@@ -266,7 +278,7 @@ func (r *Runner) stop() {
 		a := record.Attempt{
 			Request: h.Request.Index, PromptTokensAsked: h.Request.PromptTokens, MaxTokens: h.Request.MaxTokens,
 			Streamed: r.target.Options.Stream, Scheduled: h.Scheduled, Ended: now,
-			Outcome: record.NeverSent, Error: "held back by the in-flight cap until the run ended",
+			Outcome: record.NeverSent, Error: "held back until the run ended",
 		}
 		r.target.identify(&a)
 		r.obs.Ended(&a, nil)
