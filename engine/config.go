@@ -13,8 +13,8 @@ type Config struct {
 	Model Model
 	TP    int // tensor-parallel GPUs, at least 1
 	// EP spreads the experts of a mixture over this many GPUs, those of other
-	// data-parallel replicas included (which are assumed to be as loaded as
-	// this one). 0 keeps them with the TP group.
+	// data-parallel replicas included. An engine alone takes the others to be
+	// as loaded as itself; a Group knows. 0 keeps them with the TP group.
 	EP int
 
 	// MaxNumSeqs limits running requests, MaxNumBatchedTokens the tokens of

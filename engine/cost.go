@@ -39,7 +39,10 @@ type batch struct {
 	tokens   int
 	rows     int   // sampled rows of the output head
 	context  int64 // sum of cached context read by attention, tokens
-	square   int64 // sum of q(2c+q) over rows with q > 1: twice the attention area
+	// everywhere is tokens with those of the other replicas that share the
+	// experts; 0 takes the others to be as loaded as this one.
+	everywhere int
+	square     int64 // sum of q(2c+q) over rows with q > 1: twice the attention area
 }
 
 func (b *batch) add(q, c, rows int)    { b.change(1, q, c, rows) }
@@ -65,7 +68,9 @@ func (b *batch) change(sign, q, c, rows int) {
 //
 // A hard max instead of the blend is wrong by up to 40 % near the ridge.
 type cost struct {
-	perToken     float64 // T_c
+	replicas     float64 // that share the experts
+	perToken     float64 // T_c of the weights that all tokens use
+	perExpert    float64 // T_c of the experts, per token
 	readShared   float64 // T_m of the weights that all tokens use
 	readExperts  float64 // T_m of all experts
 	missShare    float64 // probability that a token misses an expert, (1-k/E)
@@ -88,23 +93,20 @@ func newCost(cfg Config) cost {
 	etaMemory := k.EtaMemory * (1 - k.ShardLoss*math.Log2(n))
 	layers := float64(m.Layers)
 
-	active, miss := m.sharedParams(), 1.0
-	moeFixed := 0.0
+	replicas := max(1, ep/n)
+	share, moeFixed := 0.0, 0.0
 	if m.Experts > 0 {
-		share := float64(m.ExpertsPerToken) / float64(m.Experts)
-		active += m.expertParams() * share
-		miss = 1 - share
-		if cfg.EP > 0 {
-			// The local experts see the tokens of all replicas.
-			miss = math.Pow(miss, ep/n)
-		}
+		share = float64(m.ExpertsPerToken) / float64(m.Experts)
 		moeFixed = layers * k.MoELayerUs * 1e-6
 	}
+	compute := 2 * (1 + k.Elementwise) / (k.EtaCompute * peak)
 	c := cost{
-		perToken:    2 * active * (1 + k.Elementwise) / (k.EtaCompute * peak),
+		replicas:    replicas,
+		perToken:    m.sharedParams() * compute,
+		perExpert:   m.expertParams() * share * compute,
 		readShared:  m.sharedParams() * bytesOf(m.WeightBits) / (etaMemory * bandwidth),
 		readExperts: m.expertParams() * cfg.expertShare() * bytesOf(m.WeightBits) / (etaMemory * bandwidth),
-		missShare:   miss,
+		missShare:   1 - share,
 		headCompute: 2 * m.headParams() / (k.EtaCompute * bf16),
 		headRead:    2 * m.headParams() / (etaMemory * bandwidth),
 		attention:   2 * layers * float64(m.DQ) / (k.EtaAttention * bf16),
@@ -120,7 +122,7 @@ func newCost(cfg Config) cost {
 	if cfg.EP > cfg.TP {
 		// Dispatch and combine: each replica's tokens to and from all others.
 		c.commFixed += 2 * layers * g.AllReduceUs * 1e-6
-		c.commPerToken += 2 * layers * (ep/n - 1) * tokenTime
+		c.commPerToken += 2 * layers * (replicas - 1) * tokenTime
 	}
 	return c
 }
@@ -137,12 +139,13 @@ func (g GPU) flops(bits int) float64 {
 	return g.BF16TFLOPS * 1e12
 }
 
-// linear is T_lin for n tokens.
-func (c *cost) linear(n int) float64 {
-	compute := c.perToken * float64(n)
+// linear is T_lin for n tokens here and that many in all replicas. The local
+// experts serve the tokens of all, evenly.
+func (c *cost) linear(n, everywhere float64) float64 {
+	compute := c.perToken*n + c.perExpert*everywhere/c.replicas
 	read := c.readShared
 	if c.readExperts > 0 {
-		read += c.readExperts * (1 - math.Pow(c.missShare, float64(n)))
+		read += c.readExperts * (1 - math.Pow(c.missShare, everywhere))
 	}
 	return math.Cbrt(compute*compute*compute + read*read*read)
 }
@@ -152,12 +155,16 @@ func (c *cost) seconds(b batch) float64 {
 	if b.tokens == 0 {
 		return c.fixed
 	}
+	n, everywhere := float64(b.tokens), float64(b.everywhere)
+	if b.everywhere == 0 {
+		everywhere = n * c.replicas
+	}
 	head := 0.0
 	if b.rows > 0 {
 		head = max(c.headCompute*float64(b.rows), c.headRead)
 	}
 	return c.fixed + c.perRequest*float64(b.requests) +
-		c.linear(b.tokens) + head +
+		c.linear(n, everywhere) + head +
 		c.attention*float64(b.square) + c.kvRead*float64(b.context) +
-		c.commFixed + c.commPerToken*float64(b.tokens)
+		c.commFixed + c.commPerToken*n
 }

@@ -162,6 +162,6 @@ func TestFloorsAndPrefillSpeed(t *testing.T) {
 		k := newCost(cfg)
 		floor := k.readShared + k.readExperts*(1-k.missShare) + k.headRead
 		within(t, c.model+" on "+c.gpu+": floor", floor*1e3, c.floor, 0.05)
-		within(t, c.model+" on "+c.gpu+": prefill", 1e-3/k.perToken, c.speed, 0.05)
+		within(t, c.model+" on "+c.gpu+": prefill", 1e-3/(k.perToken+k.perExpert), c.speed, 0.05)
 	}
 }

@@ -36,7 +36,9 @@
 // all-reduce and fixed overheads, with constants that hold for all GPUs and
 // models of the tables (see Constants).
 //
+// Replicas of a dense model are engines of their own. Replicas that share the
+// experts of a mixture run in lock step: see Group.
+//
 // Not modelled: the frontend (HTTP, tokenisation, detokenisation), pipeline
-// parallelism, the lock step of data-parallel replicas that share experts
-// (Config.EP takes them to be equally loaded), LoRA, multimodal encoders.
+// parallelism, LoRA, multimodal encoders.
 package engine

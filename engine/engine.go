@@ -126,7 +126,8 @@ func (e *Engine) free(r *Request) {
 func (e *Engine) duration() int64 {
 	t := e.cost.seconds(e.batch)
 	if s := e.cfg.Spec; s != nil && e.step.Drafts > 0 {
-		one := e.cost.linear(e.step.Drafts) + e.cost.headRead
+		drafts := float64(e.step.Drafts)
+		one := e.cost.linear(drafts, drafts*e.cost.replicas) + e.cost.headRead
 		t += float64(s.DraftTokens) * s.DraftCost * one
 	}
 	if e.sigma > 0 {

@@ -61,20 +61,34 @@ type Share struct {
 // Whenever there is work, at least one token is computed: no configuration or
 // load can make it spin (see Add, which refuses what could never fit).
 func (e *Engine) Step(now int64) *Step {
+	e.begin(now)
+	end := e.step.Start
+	if e.batch.tokens > 0 {
+		end += e.duration()
+	}
+	return e.finish(end)
+}
+
+// begin forms the batch of the next step.
+func (e *Engine) begin(now int64) {
 	e.last = max(e.last, now)
 	s := &e.step
-	*s = Step{Start: e.last, End: e.last, Outputs: s.Outputs[:0], Batch: s.Batch[:0], AcceptedPerPos: s.AcceptedPerPos}
+	*s = Step{Start: e.last, Outputs: s.Outputs[:0], Batch: s.Batch[:0], AcceptedPerPos: s.AcceptedPerPos}
 	clear(s.AcceptedPerPos)
+	e.batch = batch{}
 	if e.HasWork() {
 		e.schedule()
-		s.End = s.Start + e.duration()
-		e.last = s.End
-		e.emit()
 	}
+}
+
+// finish ends the step then and hands out what it computed.
+func (e *Engine) finish(end int64) *Step {
+	s := &e.step
+	s.End, e.last = end, end
+	e.emit()
 	s.ScheduledTokens = e.batch.tokens
 	s.PrefillTokens = s.ScheduledTokens - s.DecodeTokens
 	s.Scheduled = e.batch.requests
-	e.batch = batch{}
 	s.Running, s.Waiting, s.KVUsage = len(e.running), e.waiting.len(), e.KVUsage()
 	return s
 }
