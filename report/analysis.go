@@ -21,15 +21,14 @@ func Table(w io.Writer, st *result.Stage, o Options) error {
 		fmt.Sprintf("zero-token %d", st.Ledger.ZeroToken), fmt.Sprintf("one-token %d", st.Ledger.OneToken))...)
 	p.excluded(&st.Metrics)
 	p.latency(st, "the rows of the file")
+	p.beside(&st.Metrics)
 	p.strata(st.Metrics.Strata)
 	p.goodput(st.Goodput)
 	p.section("NOT IN IT", "what five columns do not allow:")
-	for _, text := range metric.FiveColumnsLack() {
-		p.row("", text)
-	}
+	p.list(metric.FiveColumnsLack())
 	for _, w := range st.Warnings {
 		if !slices.Contains(metric.FiveColumnsLack(), w.Text) {
-			p.row("", coded(w))
+			p.list([]string{coded(w)})
 		}
 	}
 	return p.writeTo(w)

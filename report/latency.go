@@ -51,7 +51,7 @@ func pairedDiffers(m *result.Metrics) bool {
 // latency is the table of a stage. sample says in words what is in it.
 func (p *page) latency(st *result.Stage, sample string) {
 	m := &st.Metrics
-	p.section("LATENCY", "milliseconds", "client boundary", "sample: "+sample)
+	p.section("LATENCY", append([]string{"milliseconds", "client boundary", "sample: " + sample}, doubts(st)...)...)
 	rows := quantities(m)
 	header := []string{"", "n", "mean", "p50", "± MAD", "p95", "p99", "95 % interval of p99"}
 	var cells [][]string
@@ -69,6 +69,7 @@ func (p *page) latency(st *result.Stage, sample string) {
 		lines = p.grid(header, cells)
 	}
 	p.lines = append(p.lines, lines...)
+	p.blank()
 	p.absent(m, rows)
 	if narrow {
 		p.intervalRow(rows)
@@ -81,7 +82,9 @@ func (p *page) latency(st *result.Stage, sample string) {
 			p.row(shortLabel(q.name), q.s.Note)
 		}
 	}
-	p.beside(m)
+	if pairedDiffers(m) {
+		p.row("TPOT forms", "TPOT is the seed's, over n - 1; paired is over the tokens that came after the first text")
+	}
 }
 
 func shortLabel(name string) string {
@@ -199,23 +202,22 @@ func (p *page) intervals(rows []quantity) {
 			continue
 		}
 		method := p99Method(q.s.CIMethod)
-		if q.s.P99CI == nil {
-			iid = iid || q.s.P99CIIID != nil
-			refused.add(strings.TrimPrefix(method, "none: "), q.name)
+		if q.s.P99CI != nil {
+			made.add(method, q.name)
 			continue
 		}
-		name, batches, _ := strings.Cut(method, ", ")
-		made.add(name, q.name+" "+cmp.Or("("+batches+")", ""))
+		iid = iid || q.s.P99CIIID != nil
+		refused.add(strings.TrimPrefix(method, "none: "), q.name)
 	}
 	var items []string
 	for _, how := range made.keys {
-		items = append(items, how+": "+strings.Join(made.names[how], ", "))
+		items = append(items, strings.Join(made.names[how], ", ")+": "+how)
 	}
 	for _, why := range refused.keys {
-		items = append(items, "none for "+strings.Join(refused.names[why], ", ")+": "+why)
+		items = append(items, strings.Join(refused.names[why], ", ")+": none from batches ("+why+")")
 	}
 	if iid {
-		items = append(items, "iid: as if requests were independent, far too narrow in a queue")
+		items = append(items, "iid: as if requests were independent, too narrow in a queue")
 	}
 	p.row("intervals", items...)
 }
@@ -283,28 +285,37 @@ func (p *page) policy(rows []quantity) {
 	items := []string{fmt.Sprintf("Hyndman-Fan type %d over the pooled sample, one value a request (gaps: one a gap)", kind)}
 	for _, n := range g.keys {
 		size, _ := strconv.Atoi(n)
-		items = append(items, fmt.Sprintf("n(1-p) at n %s: p95 %s, p99 %s", n, short(float64(size)*0.05, 2), short(float64(size)*0.01, 2)))
+		items = append(items, fmt.Sprintf("n(1-p) at n %s: p95 %s, p99 %s", n, beyond(size, 0.05), beyond(size, 0.01)))
 	}
 	p.row("percentiles", items...)
 }
 
-// beside has what stands next to the table.
-func (p *page) beside(m *result.Metrics) {
-	var set []string
+// beyond is n(1-p).
+func beyond(n int, tail float64) string { x := float64(n) * tail; return short(x, decimals(x)) }
+
+// connection shows what it took to open connections, which TTFT leaves out.
+func (p *page) connection(m *result.Metrics) {
+	var items []string
 	for _, q := range []quantity{{"", "DNS", m.DNS}, {"", "connect", m.Connect}, {"", "TLS", m.TLS}} {
 		if q.s != nil && q.s.Mean != nil {
-			set = append(set, fmt.Sprintf("%s p50 %s max %s (n %d)", q.name, optional(q.s.P50), optional(q.s.Max), q.s.N))
+			items = append(items, fmt.Sprintf("%s p50 %s max %s (n %d)", q.name, optional(q.s.P50), optional(q.s.Max), q.s.N))
 		}
 	}
-	if len(set) > 0 {
-		set = append(set, "all before sent, so outside TTFT")
+	if len(items) == 0 {
+		p.row("connection", "none was opened, or how long it took is not known")
+		return
 	}
+	items = append(items, "before sent: not in TTFT")
 	if m.Connect != nil && m.Connect.Note != "" {
-		set = append(set, m.Connect.Note)
+		items = append(items, m.Connect.Note)
 	}
-	p.row("connection", set...)
+	p.row("connection", items...)
+}
+
+// beside has what else stands next to the table.
+func (p *page) beside(m *result.Metrics) {
 	if s := m.Headers; s != nil && s.Mean != nil {
-		p.row("headers", spread(s)+", from sent: inside TTFT")
+		p.row("headers", spread(s)+" after sent: in TTFT")
 	}
 	if answerDiffers(m) {
 		p.row("answer", "time to first answer text "+spread(m.TTFAnswer)+fmt.Sprintf(" (n %d)", m.TTFAnswer.N))
@@ -313,7 +324,8 @@ func (p *page) beside(m *result.Metrics) {
 		p.row("mean ITL", number(*m.GapMean)+" ms, gap-weighted: Σ(E2E - TTFT) / Σ(n - 1) over n ≥ 2")
 	}
 	if s := m.UserTPS; s != nil && s.Mean != nil {
-		p.row("user TPS", "mean "+optional(s.Mean)+" tokens/s", spread(s), "(n - 1) / (E2E - TTFT) of each request")
+		p.row("user TPS", fmt.Sprintf("mean %s p50 %s min %s max %s tokens/s", optional(s.Mean), optional(s.P50), optional(s.Min), optional(s.Max)),
+			"(n - 1) / (E2E - TTFT) of each request")
 	}
 	p.oneToken(m.OneToken)
 	var lag []string
@@ -343,7 +355,7 @@ func (p *page) oneToken(c result.OneTokenCheck) {
 	if c.Checked == 0 {
 		return
 	}
-	p.row("one token", fmt.Sprintf("an event: %s; of %d requests %d proven, %d inferred, %d failed",
+	p.row("gaps", fmt.Sprintf("one token an event: %s; of %d requests %d proven, %d inferred, %d failed",
 		c.Verdict, c.Checked, c.Proven, c.Inferred, c.Failed))
 }
 
@@ -355,11 +367,11 @@ func (p *page) strata(list []result.Stratum) {
 	p.section("BY LENGTH", "requests by the output tokens that came", "milliseconds", "TPOT request-weighted")
 	var rows [][]string
 	for _, s := range list {
-		bin := strconv.Itoa(s.LoTokens)
+		bin := times(s.LoTokens, "token", "tokens")
 		if s.HiTokens != s.LoTokens {
-			bin += " to " + strconv.Itoa(s.HiTokens)
+			bin = fmt.Sprintf("%d to %d tokens", s.LoTokens, s.HiTokens)
 		}
-		row := append([]string{bin + " tokens", strconv.Itoa(s.N)}, stratumCells(s.TPOT)...)
+		row := append([]string{bin, strconv.Itoa(s.N)}, stratumCells(s.TPOT)...)
 		rows = append(rows, append(row, stratumCells(s.E2E)...))
 	}
 	p.columns([]string{"", "n", "TPOT mean", "p50", "p95", "E2E mean", "p50", "p95"}, rows)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,13 +51,28 @@ func outcomes(l *record.Ledger) []string {
 	var items []string
 	for _, o := range rows {
 		if n := l.Rows[o]; n != 0 {
-			items = append(items, fmt.Sprintf("%s %d", words4(o), n))
+			items = append(items, fmt.Sprintf("%s %d%s", inWords(o), n, statuses(l, o)))
 		}
 	}
-	for _, status := range slices.Sorted(maps.Keys(l.HTTPStatus)) {
-		items = append(items, fmt.Sprintf("HTTP %d: %d", status, l.HTTPStatus[status]))
-	}
 	return items
+}
+
+// statuses splits the two rows that have an HTTP status by it.
+func statuses(l *record.Ledger, o record.Outcome) string {
+	if o != record.Rejected && o != record.HTTPError {
+		return ""
+	}
+	var parts []string
+	for _, status := range slices.Sorted(maps.Keys(l.HTTPStatus)) {
+		rejection := status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable
+		if rejection == (o == record.Rejected) {
+			parts = append(parts, fmt.Sprintf("%d × %d", l.HTTPStatus[status], status))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(parts, ", ") + ")"
 }
 
 func place(known []record.Outcome, o record.Outcome) int {
@@ -66,8 +82,8 @@ func place(known []record.Outcome, o record.Outcome) int {
 	return len(known)
 }
 
-// words4 is an outcome as people read it.
-func words4(o record.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
+// inWords is an outcome as people read it.
+func inWords(o record.Outcome) string { return strings.ReplaceAll(string(o), "_", " ") }
 
 // counts lists a map, the most frequent first.
 func counts(m map[string]int, unnamed string) []string {

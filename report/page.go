@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -48,28 +49,44 @@ func (p *page) section(heading string, items ...string) {
 	if len(lines) == 0 {
 		lines = []string{""}
 	}
-	p.put(p.bold(pad(p.clean(heading), gutter)), lines)
+	p.put(p.label(heading, true), lines)
 }
 
 // row puts items beside a label, none if there are no items. The items are
 // separated by dots; lines break between items where they can.
 func (p *page) row(label string, items ...string) {
-	p.put(pad(p.clean(label), gutter), p.flow(p.room(), items))
+	p.put(p.label(label, false), p.flow(p.room(), items))
 }
 
 // verdict is a row or section that begins with a verdict word in colour.
 func (p *page) verdict(heading, word, tail string, tone lipgloss.Style) {
 	p.blank()
-	lines := p.wrap(strings.TrimSpace(word+" "+tail), p.room())
+	text := word
+	if tail != "" {
+		text += ": " + tail
+	}
+	lines := p.wrap(text, p.room())
 	if p.o.Color {
 		lines[0] = tone.Render(word) + strings.TrimPrefix(lines[0], word)
 	}
-	p.put(p.bold(pad(p.clean(heading), gutter)), lines)
+	p.put(p.label(heading, true), lines)
+}
+
+// list puts texts below each other, each behind a dash.
+func (p *page) list(texts []string) {
+	for _, text := range texts {
+		lines := p.wrap(text, p.room()-2)
+		for i := range lines {
+			lines[i] = "  " + lines[i]
+		}
+		lines[0] = "-" + lines[0][1:]
+		p.put(p.label("", false), lines)
+	}
 }
 
 // verbatim puts one line that is not wrapped: a URL or a path.
 func (p *page) verbatim(label, text string) {
-	p.put(pad(p.clean(label), gutter), []string{p.clean(text)})
+	p.put(p.label(label, false), []string{p.clean(text)})
 }
 
 func (p *page) blank() { p.lines = append(p.lines, "") }
@@ -81,38 +98,55 @@ func (p *page) put(label string, lines []string) {
 			label = strings.Repeat(" ", gutter)
 		}
 		if line == "" {
-			p.lines = append(p.lines, trim(label))
+			p.lines = append(p.lines, strings.TrimRight(label, " "))
 			continue
 		}
 		p.lines = append(p.lines, label+line)
 	}
 }
 
-// trim takes the padding from a label, also inside its colour.
-func trim(label string) string {
-	text := strings.TrimRight(label, " ")
-	if i := strings.LastIndex(text, "\x1b["); i >= 0 {
-		return strings.TrimRight(text[:i], " ") + text[i:]
+// label fills the gutter, in bold for a heading.
+func (p *page) label(text string, heading bool) string {
+	text = p.clean(text)
+	if heading {
+		text = p.bold(text)
 	}
-	return text
+	return pad(text, gutter)
 }
 
 // flow fills lines with whole items; an item wider than a line is wrapped.
 func (p *page) flow(width int, items []string) []string {
-	dot := p.clean(" · ")
 	var lines []string
 	for _, item := range items {
-		if item = p.clean(item); item == "" {
-			continue
+		if item = p.clean(item); item != "" {
+			lines = append(lines, wrapClean(item, width)...)
+			if len(lines) > 1 && lipgloss.Width(item) <= width {
+				lines = p.join(lines, width)
+			}
 		}
-		last := len(lines) - 1
-		if last >= 0 && lipgloss.Width(lines[last])+lipgloss.Width(dot)+lipgloss.Width(item) <= width {
-			lines[last] += dot + item
-			continue
-		}
-		lines = append(lines, wrapClean(item, width)...)
 	}
 	return lines
+}
+
+// pack fills lines with items that are clean, and may be coloured.
+func (p *page) pack(items []string, width int) []string {
+	var lines []string
+	for _, item := range items {
+		if lines = append(lines, item); len(lines) > 1 {
+			lines = p.join(lines, width)
+		}
+	}
+	return lines
+}
+
+// join puts the last line behind the one before it, if there is room.
+func (p *page) join(lines []string, width int) []string {
+	last := len(lines) - 1
+	joined := lines[last-1] + p.clean(" · ") + lines[last]
+	if lipgloss.Width(joined) > width {
+		return lines
+	}
+	return append(lines[:last-1], joined)
 }
 
 func (p *page) wrap(text string, width int) []string { return wrapClean(p.clean(text), width) }
@@ -140,18 +174,20 @@ func wrapClean(text string, width int) []string {
 	return lines
 }
 
-// words splits at spaces, but keeps a unit with its number.
+// words splits at spaces, but keeps a unit with its number, and a sign with
+// what stands at both sides of it.
 func words(text string) []string {
 	var list []string
+	glue := false
 	for word := range strings.FieldsSeq(text) {
-		switch word {
-		case "%", "ms", "s":
-			if len(list) > 0 {
-				list[len(list)-1] += " " + word
-				continue
-			}
+		sign := slices.Contains([]string{"=", "<", "±", "+/-", "×", "x", "/"}, word)
+		unit := slices.Contains([]string{"%", "ms", "s"}, strings.TrimRight(word, ".,;:)"))
+		if len(list) > 0 && (glue || sign || unit) {
+			list[len(list)-1] += " " + word
+		} else {
+			list = append(list, word)
 		}
-		list = append(list, word)
+		glue = sign
 	}
 	return list
 }
@@ -166,16 +202,6 @@ func cut(text string, width int) (head, tail string) {
 		}
 	}
 	return text, ""
-}
-
-// truncate cuts escaped text to a width and says so by an ellipsis.
-func (p *page) truncate(text string, width int) string {
-	if lipgloss.Width(text) <= width {
-		return text
-	}
-	dots := p.clean("…")
-	head, _ := cut(text, width-lipgloss.Width(dots))
-	return strings.TrimRight(head, " ") + dots
 }
 
 // columns puts a table at the left edge: the first column to the left, all

@@ -11,7 +11,8 @@ import (
 )
 
 // throughput prints every rate with its three statements.
-func (p *page) throughput(list []result.Throughput) {
+func (p *page) throughput(st *result.Stage) {
+	list := st.Throughput
 	if len(list) == 0 {
 		return
 	}
@@ -21,11 +22,12 @@ func (p *page) throughput(list []result.Throughput) {
 		heads[i] = number(t.Value)
 		wide = max(wide, len(heads[i]))
 	}
-	p.section("THROUGHPUT", "what is counted, over what, and what is inside")
+	p.section("THROUGHPUT", append([]string{"what is counted, over what, and with which phases"}, doubts(st)...)...)
 	for i, t := range list {
 		head := fmt.Sprintf("%*s %-10s ", wide, heads[i], p.clean(t.Unit))
 		indent := strings.Repeat(" ", lipgloss.Width(head))
-		lines := p.wrap(t.Numerator+" / "+t.Denominator+"; "+t.Phases, p.room()-len(indent))
+		room := p.room() - len(indent)
+		lines := append(p.wrap(t.Numerator, room), p.wrap("over the "+strings.TrimPrefix(t.Denominator, "the ")+"; "+t.Phases, room)...)
 		for j := range lines {
 			if j == 0 {
 				lines[j] = head + lines[j]
@@ -33,7 +35,7 @@ func (p *page) throughput(list []result.Throughput) {
 				lines[j] = indent + lines[j]
 			}
 		}
-		p.put(pad(p.clean(rateLabel(t.Name)), gutter), lines)
+		p.put(p.label(rateLabel(t.Name), false), lines)
 	}
 }
 
@@ -69,13 +71,26 @@ func (p *page) goodput(g *result.Goodput) {
 		limits = append(limits, limit)
 	}
 	p.row("limits", limits...)
-	p.row("misses", counts(g.Misses, "no reason told")...)
+	p.row("misses", counts(named(g.Misses), "no reason told")...)
 	if g.OneToken > 0 {
 		p.row("one token", times(g.OneToken, "request", "requests")+" judged on TTFT and E2E alone")
 	}
 	if g.Rate != nil {
 		p.row("rate", number(*g.Rate)+" requests/s met them: the goodput rate, another quantity")
 	}
+}
+
+// named says of a missed limit that it is one.
+func named(misses map[string]int) map[string]int {
+	out := make(map[string]int, len(misses))
+	for why, n := range misses {
+		switch why {
+		case "ttft", "tpot", "e2e":
+			why = strings.ToUpper(why) + " limit"
+		}
+		out[why] += n
+	}
+	return out
 }
 
 // server shows the server's own account beside the client's.
@@ -106,7 +121,7 @@ func (p *page) errors(list []result.ErrorSample) {
 	}
 	p.section("ERRORS", "the first of each kind")
 	for _, e := range list {
-		kind := words4(e.Outcome)
+		kind := inWords(e.Outcome)
 		if e.Status != 0 {
 			kind += fmt.Sprintf(", HTTP %d", e.Status)
 		}
@@ -115,26 +130,29 @@ func (p *page) errors(list []result.ErrorSample) {
 	}
 }
 
-// body shows the first lines of a reply, each cut to the width of the page.
+// body shows the first lines of a reply.
 func (p *page) body(text string) {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	if text == "" {
 		return
 	}
 	const indent = "  "
+	room := p.room() - len(indent)
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
-		line = p.clean(strings.ReplaceAll(line, "\t", "  "))
-		if line = strings.TrimRight(line, " "); line == "" {
-			continue
+		rest := strings.TrimRight(p.clean(strings.ReplaceAll(line, "\t", "  ")), " ")
+		for rest != "" && len(lines) <= bodyLines {
+			line, rest = cut(rest, room)
+			lines = append(lines, strings.TrimRight(line, " "))
 		}
-		if len(lines) == bodyLines {
-			lines = append(lines, indent+p.clean("…"))
-			break
-		}
-		lines = append(lines, indent+p.truncate(line, p.room()-len(indent)))
 	}
-	p.put(pad("", gutter), lines)
+	if len(lines) > bodyLines {
+		lines = append(lines[:bodyLines], p.clean("…"))
+	}
+	for i := range lines {
+		lines[i] = indent + lines[i]
+	}
+	p.put(p.label("", false), lines)
 }
 
 func (p *page) warnings(r *result.Run) {
@@ -151,9 +169,11 @@ func (p *page) warnings(r *result.Run) {
 		return
 	}
 	p.section("WARNINGS", times(len(list), "finding that", "findings that")+" a reader of the numbers must know")
-	for _, w := range list {
-		p.row("", coded(w))
+	texts := make([]string, len(list))
+	for i, w := range list {
+		texts[i] = coded(w)
 	}
+	p.list(texts)
 }
 
 // coded is a warning with its stable name behind it.

@@ -59,8 +59,10 @@ func Terminal(w io.Writer, r *result.Run, o Options) error {
 		p.verdicts(st)
 		p.ledger(st)
 		p.latency(st, "the window's due requests that completed")
+		p.connection(&st.Metrics)
+		p.beside(&st.Metrics)
 		p.strata(st.Metrics.Strata)
-		p.throughput(st.Throughput)
+		p.throughput(st)
 		p.goodput(st.Goodput)
 		p.server(st.Server)
 		p.errors(st.Errors)
@@ -80,7 +82,7 @@ func (p *page) writeTo(w io.Writer) error {
 
 func (p *page) header(r *result.Run) {
 	t := r.Target
-	p.put(p.bold(pad("TARGET", gutter)), []string{p.clean(cmp.Or(t.URL, none))})
+	p.put(p.label("TARGET", true), []string{p.clean(cmp.Or(t.URL, none))})
 	engine := strings.TrimSpace(t.Engine + " " + t.EngineVersion)
 	items := []string{"model " + cmp.Or(t.Model, none), t.Dialect, cmp.Or(engine, "engine not told")}
 	if t.BuiltIn {
@@ -92,7 +94,9 @@ func (p *page) header(r *result.Run) {
 	p.row("", items...)
 	items = nil
 	for _, a := range t.Addresses {
-		items = append(items, a)
+		if !strings.Contains(t.URL, a) {
+			items = append(items, a)
+		}
 	}
 	if t.TLS != "" {
 		items = append(items, t.TLS)
@@ -106,10 +110,10 @@ func (p *page) header(r *result.Run) {
 		began = "began " + r.Epoch.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
 	p.row("run", r.ID, began, "assay "+cmp.Or(r.ToolVersion, "version not told"))
-	p.row("client", r.Transport, stamps(r.Stamps))
+	p.row("transport", r.Transport, stamps(r.Stamps))
 	if !r.Complete {
 		why := cmp.Or(r.Ended, "it is not known why")
-		p.verdict("PARTIAL", "NOT COMPLETE", "the run ended before its planned end: "+why+
+		p.verdict("PARTIAL", "NOT COMPLETE", "the run ended early, "+strings.TrimRight(why, ".")+
 			". What follows holds for the requests that had ended by then.", bad())
 	}
 }
@@ -159,17 +163,10 @@ func (p *page) prompts(how string, o *result.Observed) {
 	if asked := o.PromptTokensAsked; asked != nil {
 		lengths = "asked for mean " + count(asked)
 		if s := o.PromptTokens; s != nil && s.Mean != nil && *asked > 0 {
-			lengths += ", came out " + deviation(*s.Mean / *asked - 1)
+			lengths += ", achieved " + count(s.Mean) + " (" + signed(100*(*s.Mean / *asked - 1)) + " %)"
 		}
 	}
-	p.row("", lengths, prefixed("lengths by ", how))
-}
-
-func deviation(share float64) string {
-	if share == 0 {
-		return "exact in the mean"
-	}
-	return fmt.Sprintf("%s %% off in the mean", signed(100*share))
+	p.row("", lengths, prefixed("lengths made by ", how))
 }
 
 func signed(x float64) string {
@@ -276,8 +273,8 @@ func (p *page) files(r *result.Run) {
 		return
 	}
 	p.blank()
-	p.put(p.bold(pad("FILES", gutter)), []string{p.clean(r.Dir)})
-	p.row("", "run.json", "records.jsonl: every attempt", "events.seg: every event", "requests.csv: five columns")
+	p.put(p.label("FILES", true), []string{p.clean(r.Dir)})
+	p.row("", "run.json", "records.jsonl: attempts", "events.seg: events", "requests.csv: five columns")
 	p.verbatim("again", "assay report "+shellWord(r.Dir))
 }
 
@@ -296,10 +293,13 @@ func (p *page) banner(r *result.Run) {
 	p.blank()
 	for i := range r.Stages {
 		st := &r.Stages[i]
-		client, stable := cmp.Or(st.Client.Verdict, result.NotChecked), cmp.Or(st.Stability.Verdict, result.NotChecked)
+		client, stability := cmp.Or(st.Client.Verdict, result.NotChecked), cmp.Or(st.Stability.Verdict, result.NotChecked)
 		parts := []string{
-			p.tone("client "+client, toneOf(client)), p.tone(stable, toneOf(stable)),
+			p.tone("client "+client, toneOf(client)), p.tone(stableWord(stability), toneOf(stability)),
 			p.clean(fmt.Sprintf("%d of %d completed", st.Ledger.Completed, st.Ledger.Requests)),
+		}
+		if st.Warmup.Capped != "" {
+			parts = append(parts, p.tone("not stabilised", open()))
 		}
 		if g := st.Goodput; g != nil && g.Due > 0 {
 			parts = append(parts, p.clean("goodput "+short(g.Percent, 2)+" %"))
@@ -310,11 +310,32 @@ func (p *page) banner(r *result.Run) {
 		if !r.Complete {
 			parts = append([]string{p.tone("PARTIAL", bad())}, parts...)
 		}
-		p.lines = append(p.lines, strings.Join(parts, p.clean(" · ")))
+		p.lines = append(p.lines, p.pack(parts, p.o.Width)...)
 	}
 	if len(r.Stages) == 0 {
 		p.lines = append(p.lines, p.tone("nothing was measured", bad()))
 	}
+}
+
+// stableWord is a verdict that can stand alone.
+func stableWord(verdict string) string {
+	if verdict == result.Stable || verdict == result.Unstable {
+		return verdict
+	}
+	return "stability " + verdict
+}
+
+// doubts repeats verdicts that forbid to take figures for those of a steady
+// state, to stand in the heading of the figures.
+func doubts(st *result.Stage) []string {
+	var items []string
+	if st.Client.Verdict == result.Invalid {
+		items = append(items, "client INVALID")
+	}
+	if st.Stability.Verdict == result.Unstable {
+		items = append(items, "UNSTABLE: no steady state")
+	}
+	return items
 }
 
 func (p *page) tone(s string, tone lipgloss.Style) string {
