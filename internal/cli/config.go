@@ -72,7 +72,10 @@ type stageConfig struct {
 }
 
 type reportConfig struct {
-	SLO          string    `yaml:"slo,omitempty"`
+	SLO string `yaml:"slo,omitempty"`
+	// Attainment is the least share of due requests that must meet the SLO for
+	// the gate slo to pass.
+	Attainment   float64   `yaml:"attainment"`
 	TPOT         string    `yaml:"tpot"`
 	QuantileType int       `yaml:"quantile_type"`
 	Percentiles  []float64 `yaml:"percentiles,omitempty"`
@@ -90,7 +93,7 @@ func defaultConfig() config {
 		Stage: stageConfig{
 			Duration: 20 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
 		},
-		Report: reportConfig{TPOT: metric.TPOTSeed, QuantileType: 7},
+		Report: reportConfig{Attainment: 0.99, TPOT: metric.TPOTSeed, QuantileType: 7},
 		Limits: result.DefaultClientLimits(),
 		Seed:   1,
 		Out:    "runs",
@@ -191,7 +194,7 @@ func (c *config) validate() error {
 	if _, err := c.metricOptions(); err != nil {
 		return err
 	}
-	for key, share := range map[string]float64{"client_limits.coalesced": c.Limits.Coalesced, "client_limits.sent": c.Limits.Sent, "client_limits.stale": c.Limits.Stale} {
+	for key, share := range map[string]float64{"client_limits.coalesced": c.Limits.Coalesced, "client_limits.sent": c.Limits.Sent, "client_limits.stale": c.Limits.Stale, "report.attainment (--attainment)": c.Report.Attainment} {
 		if math.IsNaN(share) || share < 0 || share > 1 {
 			return usagef("%s is %v: want a share from 0 to 1", key, share)
 		}

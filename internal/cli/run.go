@@ -58,7 +58,8 @@ type runCmd struct {
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
 	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
 	statFlags
-	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
+	Attainment *float64 `placeholder:"0.99" help:"Least share of due requests that must meet the SLO for the gate slo to pass." group:"Measurement"`
+	FailOn     []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
 
 	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`
 	JSON        bool    `name:"json" help:"Print the report as JSON." group:"Output"`
@@ -109,7 +110,7 @@ func (c *runCmd) Run(e *env) error {
 	if !out.Complete {
 		return errInterrupted
 	}
-	return gates.check(out)
+	return gates.check(out, cfg.Report.Attainment)
 }
 
 // resolve makes the configuration out of defaults, files, --set and flags, in
@@ -169,6 +170,7 @@ func (c *runCmd) flags(cfg *config) error {
 	put(&s.Warmup, c.Warmup)
 	r := &cfg.Report
 	put(&r.SLO, c.SLO)
+	put(&r.Attainment, c.Attainment)
 	put(&r.TPOT, c.TPOT)
 	put(&r.QuantileType, c.QuantileType)
 	if c.Percentiles != nil {
@@ -402,7 +404,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	health := real.Watch(r.target)
 	err = errors.Join(runner.Run(ctx, st), st.Err())
 	info := st.Info(record.Stamp(r.clock.Now()))
-	info.Load, info.Health, info.CappedTime = spec.Describe(), health.Read(), runner.CappedTime()
+	info.Load, info.Health, info.CappedTime = loadText(spec), health.Read(), runner.CappedTime()
 	info.Server = account.finish(ctx)
 	r.writer.Meta().Stages = append(r.writer.Meta().Stages, info)
 	r.writer.Meta().Target = r.info
@@ -429,6 +431,12 @@ func stageName(s workload.Spec) string {
 		return fmt.Sprintf("rate %v/s", s.Arrival.Rate)
 	}
 	return fmt.Sprintf("concurrency %d", s.Concurrency)
+}
+
+// loadText says the load without the lengths, which belong to the workload.
+func loadText(s workload.Spec) string {
+	text, _, _ := strings.Cut(s.Describe(), ";")
+	return text
 }
 
 // conclude makes the report from the run directory, by the same road as assay
@@ -476,7 +484,7 @@ func parseGates(names []string) (gates, error) {
 	return g, nil
 }
 
-func (g gates) check(r *result.Run) error {
+func (g gates) check(r *result.Run, attainment float64) error {
 	var failed []string
 	fail := func(gate string, bad bool, format string, args ...any) {
 		if g[gate] && bad {
@@ -489,17 +497,13 @@ func (g gates) check(r *result.Run) error {
 		fail("unstable", s.Stability.Verdict == result.Unstable, "%s", s.Stability.Cause)
 		fail("not-stabilised", s.Warmup.Capped != "", "%s", s.Warmup.Text)
 		fail("ledger", !s.Ledger.Balances(), "attempts and rows differ")
-		fail("slo", s.Goodput != nil && s.Goodput.Good < s.Goodput.Due, "%s", sloText(s.Goodput))
+		if gp := s.Goodput; gp != nil {
+			fail("slo", gp.Percent < 100*attainment, "%d of %d due requests met the SLO, %.2f %% where at least %.4g %% are wanted (--attainment)",
+				gp.Good, gp.Due, gp.Percent, 100*attainment)
+		}
 	}
 	if failed == nil {
 		return nil
 	}
 	return gateError{"gate failed: " + strings.Join(failed, "; ")}
-}
-
-func sloText(g *result.Goodput) string {
-	if g == nil {
-		return ""
-	}
-	return fmt.Sprintf("%d of %d due requests met the SLO (%.2f %%)", g.Good, g.Due, g.Percent)
 }
