@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"unicode/utf8"
 
@@ -16,7 +17,8 @@ import (
 type bodyWriter struct {
 	b     []byte
 	extra []byte
-	any   bool
+	// members: something was written that a comma must follow.
+	members bool
 }
 
 // field starts a member; false means that the extra body has one of that name.
@@ -32,10 +34,10 @@ func (w *bodyWriter) field(name string) bool {
 }
 
 func (w *bodyWriter) comma() {
-	if w.any {
+	if w.members {
 		w.b = append(w.b, ',')
 	}
-	w.any = true
+	w.members = true
 }
 
 func (w *bodyWriter) open(o *Options) {
@@ -58,7 +60,7 @@ func (w *bodyWriter) boolField(name string, v bool) {
 }
 
 // sampling appends what both protocols share.
-func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) {
+func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) error {
 	if r.MaxTokens > 0 {
 		w.intField(limit, r.MaxTokens)
 		if r.ExactOutput {
@@ -71,6 +73,9 @@ func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) {
 		if o.Temperature != nil {
 			t = *o.Temperature
 		}
+		if math.IsNaN(t) || math.IsInf(t, 0) {
+			return fmt.Errorf("temperature %v is not a finite number", t)
+		}
 		w.b = strconv.AppendFloat(w.b, t, 'g', -1, 64)
 	}
 	if o.Choices > 1 {
@@ -78,13 +83,14 @@ func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) {
 	}
 	w.boolField("stream", o.Stream)
 	if !o.Stream || !(o.IncludeUsage || o.ContinuousUsage) || !w.field("stream_options") {
-		return
+		return nil
 	}
 	w.b = append(w.b, `{"include_usage":true`...)
 	if o.ContinuousUsage {
 		w.b = append(w.b, `,"continuous_usage_stats":true`...)
 	}
 	w.b = append(w.b, '}')
+	return nil
 }
 
 // errExtraBody is what CheckExtraBody and AppendRequest say.

@@ -34,7 +34,9 @@ func (Chat) AppendRequest(dst []byte, r *record.Request, o *Options) ([]byte, er
 	if o.MaxCompletionTokens {
 		limit = "max_completion_tokens"
 	}
-	b.sampling(r, o, limit)
+	if err := b.sampling(r, o, limit); err != nil {
+		return dst, requestError(r, err)
+	}
 	if err := b.close(); err != nil {
 		return dst, requestError(r, err)
 	}

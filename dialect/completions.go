@@ -28,7 +28,9 @@ func (Completions) AppendRequest(dst []byte, r *record.Request, o *Options) ([]b
 			return dst, requestError(r, err)
 		}
 	}
-	b.sampling(r, o, "max_tokens")
+	if err := b.sampling(r, o, "max_tokens"); err != nil {
+		return dst, requestError(r, err)
+	}
 	if err := b.close(); err != nil {
 		return dst, requestError(r, err)
 	}

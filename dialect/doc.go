@@ -19,6 +19,19 @@
 // token (the first role-only chunk of a choice, usage and error frames, the
 // terminal marker) have a delta of 0.
 //
+// Continuous usage is read as vLLM, SGLang and TensorRT-LLM send it: cumulative
+// for the choice of its chunk. A server that sums it over several choices would
+// have its deltas counted too high; with one choice there is no difference.
+// Text that comes while completion_tokens stays 0 shows a server that counts at
+// the end only: unknown.
+//
+// # Usage
+//
+// Attempt.Usage is that of the frame without choices which ends a stream. The
+// last chunk with a finish reason sets it too, and it stands if no such frame
+// follows: llama.cpp's completions have it there, and so has continuous usage
+// when a stream breaks off. Usage on any earlier chunk gives deltas only.
+//
 // # Speed
 //
 // A frame is read by a single-pass scanner that allocates nothing. Whatever it

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
@@ -11,7 +12,7 @@ import (
 )
 
 func TestAppendRequest(t *testing.T) {
-	warm := 0.7
+	warm, hot := 0.7, math.Inf(1)
 	text := record.Prompt{Text: `say "hi"` + "\n"}
 	tests := []struct {
 		name    string
@@ -66,6 +67,7 @@ func TestAppendRequest(t *testing.T) {
 		{"extra body not an object", Chat{}, record.Request{Index: 4, Prompt: text}, Options{ExtraBody: []byte(`[1]`)}, "", "building the body of request 4: the extra body is not a JSON object"},
 		{"extra body broken", Chat{}, record.Request{Prompt: text}, Options{ExtraBody: []byte(`{"a":}`)}, "", "building the body of request 0: the extra body is not a JSON object"},
 		{"two extra bodies", Chat{}, record.Request{Prompt: text}, Options{ExtraBody: []byte(`{}{}`)}, "", "building the body of request 0: the extra body is not a JSON object"},
+		{"infinite temperature", Completions{}, record.Request{Prompt: text}, Options{Temperature: &hot}, "", "building the body of request 0: temperature +Inf is not a finite number"},
 		{"ids in a chat", Chat{}, record.Request{Prompt: record.Prompt{TokenIDs: []int32{1}}}, Options{}, "", "building the body of request 0: a chat takes no token ids"},
 		{"messages in a completion", Completions{}, record.Request{Prompt: record.Prompt{Messages: []record.Message{{}}}}, Options{}, "", "building the body of request 0: a completion takes no messages"},
 		{"no prompt, chat", Chat{}, record.Request{}, Options{}, "", "building the body of request 0: no prompt"},

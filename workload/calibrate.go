@@ -30,6 +30,7 @@ type CalibrateOptions struct {
 	// Lengths that will be asked for, in tokens; for a range its ends will do.
 	Lengths []int
 	// Nonce of the run, which sets its prompts apart from those of other runs.
+	// It must not be empty unless they are reused.
 	Nonce string
 	// Reuse leaves the nonce out: every run sends the same prompts.
 	Reuse bool
@@ -62,6 +63,9 @@ const (
 func Calibrate(ctx context.Context, p Prober, o CalibrateOptions) (*Content, error) {
 	if len(o.Lengths) == 0 {
 		return nil, errors.New("calibrating prompts: no lengths")
+	}
+	if o.Nonce == "" && !o.Reuse {
+		return nil, errors.New("calibrating prompts: no nonce to set them apart from those of other runs")
 	}
 	lengths := spread(o.Lengths)
 	k := &calibration{ctx: ctx, p: p, c: newContent(&o), left: maxProbes + probesALength*(len(lengths)-1)}

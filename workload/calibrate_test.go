@@ -234,7 +234,7 @@ func TestCalibrate(t *testing.T) {
 // A residual that is there is told.
 func TestChecksTellTheResidual(t *testing.T) {
 	s := &server{tokenizer: wordTokens, template: 25}
-	c, err := Calibrate(t.Context(), s, CalibrateOptions{Chat: true, Lengths: []int{10, 100}})
+	c, err := Calibrate(t.Context(), s, CalibrateOptions{Chat: true, Nonce: "n", Lengths: []int{10, 100}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,10 +257,11 @@ func TestCalibrateFails(t *testing.T) {
 		text   string
 	}{
 		{"no lengths", t.Context(), server{}, CalibrateOptions{}, nil, "no lengths"},
-		{"cancelled", cancelled, server{tokenizer: wordTokens}, CalibrateOptions{Lengths: []int{5}, TokenIDs: true}, context.Canceled, ""},
-		{"refused", t.Context(), server{tokenizer: wordTokens, fail: refused}, CalibrateOptions{Lengths: []int{5}}, refused, "a prompt of 5 tokens"},
-		{"refused at once", t.Context(), server{tokenizer: wordTokens, noTokenize: true, fail: refused}, CalibrateOptions{Lengths: []int{5}}, refused, ""},
-		{"longer than the server takes", t.Context(), server{tokenizer: wordTokens, context: 2048}, CalibrateOptions{Lengths: []int{100, 5000}}, nil, "a prompt of 5000 tokens: 400: 5000 tokens are too many"},
+		{"no nonce", t.Context(), server{}, CalibrateOptions{Lengths: []int{5}}, nil, "no nonce"},
+		{"cancelled", cancelled, server{tokenizer: wordTokens}, CalibrateOptions{Nonce: "n", Lengths: []int{5}, TokenIDs: true}, context.Canceled, ""},
+		{"refused", t.Context(), server{tokenizer: wordTokens, fail: refused}, CalibrateOptions{Nonce: "n", Lengths: []int{5}}, refused, "a prompt of 5 tokens"},
+		{"refused at once", t.Context(), server{tokenizer: wordTokens, noTokenize: true, fail: refused}, CalibrateOptions{Nonce: "n", Lengths: []int{5}}, refused, ""},
+		{"longer than the server takes", t.Context(), server{tokenizer: wordTokens, context: 2048}, CalibrateOptions{Nonce: "n", Lengths: []int{100, 5000}}, nil, "a prompt of 5000 tokens: 400: 5000 tokens are too many"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -366,5 +367,37 @@ func BenchmarkFill(b *testing.B) {
 				c.Fill(&r)
 			}
 		})
+	}
+}
+
+func TestUnitsAreDistinct(t *testing.T) {
+	for name, units := range map[string][]string{"nouns": nouns[:], "letters": letters[:]} {
+		s := slices.Sorted(slices.Values(units))
+		if n := len(slices.Compact(s)); n != len(units) {
+			t.Errorf("%s: %d of %d are distinct", name, n, len(units))
+		}
+	}
+	for _, a := range anchors {
+		if slices.Contains(nouns[:], a) {
+			t.Errorf("%q is an anchor and a noun", a)
+		}
+	}
+}
+
+// Every ordered pair of units stands in the text of pairs, once.
+func TestPairs(t *testing.T) {
+	for k := 1; k <= 24; k++ {
+		units := nouns[:k]
+		text, order := pairs(units, " ")
+		if len(order) != k*k+1 || len(wordTokens(text)) != len(order)+1 {
+			t.Fatalf("%d units: %d long", k, len(order))
+		}
+		seen := map[[2]int]bool{}
+		for i := range order[1:] {
+			seen[[2]int{order[i], order[i+1]}] = true
+		}
+		if len(seen) != k*k {
+			t.Errorf("%d units: %d pairs of %d", k, len(seen), k*k)
+		}
 	}
 }

@@ -137,12 +137,9 @@ func (k *calibration) singles() (words []string, ids []int32) {
 	if !ok {
 		return nil, nil
 	}
-	list := slices.Clone(nouns[:])
-	slices.Sort(list)
-	list = slices.Compact(list)
 	var b strings.Builder
 	b.WriteString(lead + " " + anchors[0])
-	for i, w := range list {
+	for i, w := range nouns {
 		b.WriteString(" " + w + " " + anchors[(i+1)%len(anchors)])
 	}
 	got, err := k.tokenize(b.String())
@@ -157,8 +154,8 @@ func (k *calibration) singles() (words []string, ids []int32) {
 			continue
 		}
 		passed := (turn-word%len(anchors)+len(anchors)-1)%len(anchors) + 1
-		if passed == 1 && i-last == 2 && word < len(list) {
-			words, ids = append(words, list[word]), append(ids, got[i-1])
+		if passed == 1 && i-last == 2 && word < len(nouns) {
+			words, ids = append(words, nouns[word]), append(ids, got[i-1])
 		}
 		word, last = word+passed, i
 	}
