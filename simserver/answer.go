@@ -163,10 +163,18 @@ func (st *stream) appendChoice(b []byte, q *sequence, chat bool) []byte {
 
 func appendInt(b []byte, n int) []byte { return strconv.AppendInt(b, int64(n), 10) }
 
+// appendJSONString appends text as a JSON string.
 func appendJSONString(b []byte, text string) []byte {
-	quoted, err := json.Marshal(text)
-	if err != nil {
-		panic("simserver: " + err.Error()) // a string always encodes
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			quoted, err := json.Marshal(text)
+			if err != nil {
+				panic("simserver: " + err.Error()) // a string always encodes
+			}
+			return append(b, quoted...)
+		}
 	}
-	return append(b, quoted...)
+	b = append(b, '"')
+	b = append(b, text...)
+	return append(b, '"')
 }

@@ -245,7 +245,7 @@ func TestSlowClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer slow.Close()
-	fmt.Fprintf(slow, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s: giant=33554432\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", FaultHeader, len(tenTokens), tenTokens)
+	fmt.Fprintf(slow, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n%s: giant=16777216\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", FaultHeader, len(tenTokens), tenTokens)
 	br := bufio.NewReader(slow)
 	if _, err := br.ReadString('\n'); err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestSlowClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if sum := read(t, string(body)); len(body) < 32<<20 || sum.completion != 10 || !sum.done {
+	if sum := read(t, string(body)); len(body) < 16<<20 || sum.completion != 10 || !sum.done {
 		t.Errorf("%d bytes, usage %d, done %t", len(body), sum.completion, sum.done)
 	}
 }

@@ -214,7 +214,7 @@ func (c *conn) start(st *stream) *apiError {
 	c.drip = st.fault.Drip
 	before := c.srv.clk.Now()
 	if st.gen.stream && !st.fault.LateHeaders && c.srv.truth != nil {
-		st.truth = append(make([]TruthEvent, 0, 8+len(st.seqs)*min(st.gen.maxTokens, 4096)), TruthEvent{
+		st.truth = append(make(TruthEvents, 0, 8+len(st.seqs)*min(st.gen.maxTokens, 4096)), TruthEvent{
 			Kind: "headers", Before: c.srv.monotonic(before), Bytes: len(head),
 		})
 	}

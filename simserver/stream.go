@@ -2,6 +2,7 @@ package simserver
 
 import (
 	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"github.com/assay-bench/assay/engine"
@@ -85,7 +86,7 @@ type stream struct {
 	mergedEvents int
 	mergedTokens int
 
-	truth []TruthEvent // nil without a log
+	truth TruthEvents // nil without a log
 }
 
 // leave ends a stream whose client is gone. Called by its connection.
@@ -135,6 +136,9 @@ func (st *stream) appendRole(b []byte, q *sequence) []byte {
 	return append(b, '}')
 }
 
+// padding is what giant events are made of.
+var padding = strings.Repeat(" padding", 512)
+
 // appendToken is the event of output tokens from up to to, with finish_reason
 // if they are the last.
 func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool) []byte {
@@ -149,8 +153,8 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 	}
 	b = q.appendText(b, from, to) // letters and spaces: no escaping
 	if st.fault.Giant > 0 && from == 0 {
-		for pad := st.fault.Giant; pad > 0; pad -= 8 {
-			b = append(b, " padding"[:min(pad, 8)]...)
+		for pad := st.fault.Giant; pad > 0; pad -= len(padding) {
+			b = append(b, padding[:min(pad, len(padding))]...)
 		}
 	}
 	b = append(b, '"')

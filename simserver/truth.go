@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 )
 
@@ -54,7 +55,7 @@ type TruthRequest struct {
 	// when the client's leaving was noticed.
 	Ended     int64           `json:"ended_ns"`
 	Sequences []TruthSequence `json:"sequences"`
-	Events    []TruthEvent    `json:"events,omitempty"`
+	Events    TruthEvents     `json:"events,omitempty"`
 }
 
 // TruthSequence is one choice of one prompt, in the engine's planned times.
@@ -91,8 +92,32 @@ type TruthEvent struct {
 }
 
 // MarshalJSON writes the array form.
-func (e TruthEvent) MarshalJSON() ([]byte, error) {
-	return json.Marshal([7]any{e.Kind, e.Index, e.Tokens, e.Planned, e.Before, e.After, e.Bytes})
+func (e TruthEvent) MarshalJSON() ([]byte, error) { return e.append(nil), nil }
+
+func (e TruthEvent) append(b []byte) []byte {
+	b = append(b, '[')
+	b = appendJSONString(b, e.Kind)
+	for _, n := range [...]int64{int64(e.Index), int64(e.Tokens), e.Planned, e.Before, e.After, int64(e.Bytes)} {
+		b = append(b, ',')
+		b = strconv.AppendInt(b, n, 10)
+	}
+	return append(b, ']')
+}
+
+// TruthEvents are the events of a request in the order of their writes.
+type TruthEvents []TruthEvent
+
+// MarshalJSON is one call for all events: there may be 100,000 a second.
+func (es TruthEvents) MarshalJSON() ([]byte, error) {
+	b := make([]byte, 0, 2+96*len(es))
+	b = append(b, '[')
+	for i, e := range es {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = e.append(b)
+	}
+	return append(b, ']'), nil
 }
 
 // UnmarshalJSON reads the array form.
