@@ -14,10 +14,10 @@ import (
 
 // statFlags choose among the definitions of the statistics.
 type statFlags struct {
-	SLO          *string   `name:"slo" placeholder:"ttft=1s,tpot=150ms,e2e=5s" help:"Limits that one request must stay below, for goodput; or: seed."`
-	TPOT         *string   `name:"tpot" enum:"seed,paired" help:"Form of TPOT behind SLOs and strata: seed (default) or paired."`
-	QuantileType *int      `name:"quantile-type" placeholder:"7" help:"Hyndman-Fan type of percentiles, 1 to 9."`
-	Percentiles  []float64 `name:"percentiles" placeholder:"90,99.9" help:"Percentiles beyond p50, p95 and p99."`
+	SLO          *string   `name:"slo" placeholder:"ttft=1s,tpot=150ms,e2e=5s" help:"Limits that one request must stay below, for goodput; or: seed." group:"Measurement"`
+	TPOT         *string   `name:"tpot" enum:"seed,paired" help:"Form of TPOT behind SLOs and strata: seed (default) or paired." group:"Measurement"`
+	QuantileType *int      `name:"quantile-type" placeholder:"7" help:"Hyndman-Fan type of percentiles, 1 to 9." group:"Measurement"`
+	Percentiles  []float64 `name:"percentiles" placeholder:"90,99.9" help:"Percentiles beyond p50, p95 and p99." group:"Measurement"`
 }
 
 type analyzeCmd struct {
