@@ -13,7 +13,8 @@ import (
 // clientSide gathers what the attempts of the window say of our own client.
 type clientSide struct {
 	window    record.Window
-	lateness  []float64 // ms
+	lateness  []float64 // ms, without connection set-up
+	setUp     []float64 // ms, of the requests that needed a new connection
 	readLag   []float64 // ms, the largest of each request
 	due, sent int
 	attempts  int
