@@ -33,9 +33,9 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 	var l loaded
 	a := &l.attempt
 	a.Request, a.ID = request, fmt.Sprint(request)
-	a.Streamed = rapid.IntRange(0, 9).Draw(t, "streamed") > 0
+	a.Streamed = rapid.IntRange(0, 9).Draw(t, "streamed") < 9 // rapid prefers small numbers
 	a.Outcome = record.Completed
-	if rapid.IntRange(0, 3).Draw(t, "fails") == 0 {
+	if rapid.IntRange(0, 3).Draw(t, "fails") == 3 {
 		a.Outcome = rapid.SampledFrom(record.Outcomes()).Draw(t, "outcome")
 	}
 	a.Scheduled = record.Stamp(rapid.Int64Range(int64(5*second), int64(45*second)).Draw(t, "scheduled"))
@@ -49,6 +49,9 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 		a.Ended = a.Sent + 1e6
 		return l
 	}
+	if a.ConnReused = rapid.Bool().Draw(t, "reused"); !a.ConnReused {
+		a.Connect = time.Duration(rapid.Int64Range(1, 9).Draw(t, "connect")) * time.Millisecond
+	}
 	a.FinishReason = rapid.SampledFrom([]string{"stop", "length"}).Draw(t, "finish")
 	known := rapid.Bool().Draw(t, "deltas known")
 	at, tokens := a.Sent, 0
@@ -57,7 +60,7 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 		e := record.Event{At: at, Read: at + 10, Tokens: record.UnknownTokens, TextBytes: 3, AnswerBytes: 3}
 		e.Flags = record.FlagText | record.FlagAnswer | record.FlagKernel
 		n := 1
-		if rapid.IntRange(0, 9).Draw(t, "multi") == 0 {
+		if rapid.IntRange(0, 9).Draw(t, "multi") == 9 {
 			n = 3
 		}
 		if known {
@@ -71,7 +74,7 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 		a.Observe(e)
 	}
 	a.EOF, a.Ended = at+1000, at+1000
-	if rapid.IntRange(0, 9).Draw(t, "usage") > 0 {
+	if rapid.IntRange(0, 9).Draw(t, "usage") < 9 {
 		a.Usage = &record.Usage{PromptTokens: 7, CompletionTokens: tokens}
 	}
 	a.MaxTokens = 10
@@ -81,7 +84,7 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 func drawAttempts(t *rapid.T) []loaded {
 	coalesced := rapid.Bool().Draw(t, "coalescing")
 	var list []loaded
-	for i := range rapid.IntRange(0, 40).Draw(t, "attempts") {
+	for i := range rapid.SampledFrom([]int{0, 1, 3, 10, 60}).Draw(t, "attempts") { // 60: enough for intervals
 		l := drawAttempt(t, int64(i), coalesced)
 		list = append(list, l)
 		if l.attempt.Outcome != record.StaleConnection {

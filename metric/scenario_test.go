@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/record"
@@ -184,6 +185,18 @@ func setKey(a *record.Attempt, key, value string) (err error) {
 		return usage(func(u *record.Usage, n int) { u.PromptTokens = n })
 	case "reasoning":
 		return usage(func(u *record.Usage, n int) { u.ReasoningTokens = n })
+	case "dispatched":
+		a.Dispatched, err = stampAt(value)
+	case "connect":
+		a.Connect, err = time.ParseDuration(value + "ms")
+	case "tls":
+		a.TLS, err = time.ParseDuration(value + "ms")
+	case "reused":
+		a.ConnReused = true
+	case "cached":
+		return usage(func(u *record.Usage, n int) { u.CachedTokens = n })
+	case "asked":
+		a.PromptTokensAsked, err = strconv.Atoi(value)
 	case "choices":
 		a.Choices, err = strconv.Atoi(value)
 	case "max":

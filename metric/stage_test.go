@@ -2,6 +2,7 @@ package metric_test
 
 import (
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -68,6 +69,36 @@ func TestIntervals(t *testing.T) {
 	few := resultOf(w, metric.Options{}, list[:19]).Metrics.TTFT
 	if few.P50CI != nil || few.P99CIIID != nil || !strings.HasPrefix(few.CIMethod, "none: fewer than 20 batches") {
 		t.Errorf("19 samples: %v by %q", few.P50CI, few.CIMethod)
+	}
+}
+
+// TestSeriesAreInTimeOrder: dependence is looked for in the order of schedule,
+// in whatever order attempts ended.
+func TestSeriesAreInTimeOrder(t *testing.T) {
+	list, w := synthetic(2000, 0)
+	for i := range list { // slow waves: neighbours are alike
+		a := &list[i].attempt
+		a.FirstText = a.Sent + record.Stamp(1e8*(1.5+math.Sin(float64(i)/20)))
+	}
+	want := resultOf(w, metric.Options{}, list).Metrics.TTFT
+	rand.New(rand.NewPCG(5, 6)).Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+	got := resultOf(w, metric.Options{}, list).Metrics.TTFT
+	if *want.NEff > 1000 || *got.NEff != *want.NEff || got.CIMethod != want.CIMethod {
+		t.Errorf("n_eff %v in order and %v shuffled, by %q and %q", *want.NEff, *got.NEff, want.CIMethod, got.CIMethod)
+	}
+}
+
+// TestIntervalsSayWhyNot: a drift and a missing tail are different reasons.
+func TestIntervalsSayWhyNot(t *testing.T) {
+	list, w := synthetic(60, 0)
+	for i := range list {
+		a := &list[i].attempt
+		a.FirstText = a.Sent + record.Stamp(1e6*(i+1))
+	}
+	got := resultOf(w, metric.Options{}, list).Metrics.TTFT
+	if !strings.Contains(got.CIMethod, "p50 none: batch means are still correlated") ||
+		!strings.Contains(got.CIMethod, "p99 none: the effective sample is too small") {
+		t.Errorf("method %q", got.CIMethod)
 	}
 }
 

@@ -122,11 +122,9 @@ func (o Options) intervals(sum *result.Summary, s sample, sorted []float64) {
 	p50, ok50 := o.quantileInterval(s.series, sorted, 0.50)
 	p99, ok99 := o.quantileInterval(s.series, sorted, 0.99)
 	sum.P50CI, sum.P99CI = bounds(p50, ok50), bounds(p99, ok99)
-	switch {
-	case ok50 == ok99 && p50.Why == p99.Why && !ok50:
+	sum.CIMethod = "p50 " + method(p50) + "; p99 " + method(p99)
+	if p50.Why != "" && p50.Why == p99.Why {
 		sum.CIMethod = "none: " + string(p50.Why)
-	default:
-		sum.CIMethod = "p50 " + method(p50) + "; p99 " + method(p99)
 	}
 }
 
