@@ -16,11 +16,11 @@ type ClientHealth struct {
 	// is a plan.
 	SendLatenessP99MS *float64
 	// ReadLagP99MS is over events with a kernel stamp: how many stands beside.
-	ReadLagP99MS *float64
-	KernelEvents int64
-	// CoalescedShare of Events shared a read with another.
+	ReadLagP99MS         *float64
+	KernelEvents, Events int64
+	// CoalescedShare is the share of text events, first ones apart, that shared
+	// a read with the text event before.
 	CoalescedShare *float64
-	Events         int64
 	// Stale counts reused connections that died before a reply.
 	Stale int
 }

@@ -114,11 +114,13 @@ func gapMean(rows []*row) *float64 {
 	return num(float64(span) / float64(gaps) / nsPerMS)
 }
 
+// coalescedShare is the share of gaps between text events that are unknown
+// because both came out of one read. A first event has no gap to spoil.
 func (s *Stage) coalescedShare() (share float64, ok bool) {
-	if s.events == 0 {
+	if s.textGaps == 0 {
 		return 0, false
 	}
-	return float64(s.coalesced) / float64(s.events), true
+	return float64(s.coalesced) / float64(s.textGaps), true
 }
 
 func (s *Stage) gapsWithheld() bool {
@@ -149,7 +151,7 @@ func (s *Stage) gapSummaries(m *result.Metrics, v view) {
 		share, _ := s.coalescedShare()
 		m.ChunkGap = &result.Summary{
 			N: len(gaps.series), Unit: "ms", Boundary: result.Client, Weighting: result.GapWeighted, QuantileType: s.options.QuantileType,
-			Note: fmt.Sprintf("withheld: %.1f %% of the events shared a read with another (limit %.1f %%)",
+			Note: fmt.Sprintf("withheld: %.1f %% of the text events shared a read with the one before (limit %.1f %%)",
 				100*share, 100*s.options.CoalescedLimit),
 		}
 		return

@@ -31,8 +31,8 @@ type Options struct {
 	// Planned says that scheduled stamps are a plan (open loop), so that a late
 	// send is the client's fault and send lateness exists.
 	Planned bool
-	// CoalescedLimit is the share of events that may have shared a read; above it
-	// every gap figure is withheld. 0 means 0.05.
+	// CoalescedLimit is the share of text events that may have shared a read with
+	// the one before; above it every gap figure is withheld. 0 means 0.05.
 	CoalescedLimit float64
 	// Bootstrap makes intervals by circular block bootstrap with Seed instead of
 	// by order statistics at the effective sample size.

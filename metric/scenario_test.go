@@ -281,8 +281,6 @@ func addWord(e *record.Event, word string) error {
 		e.Flags |= record.FlagUsage
 	case "done":
 		e.Flags |= record.FlagDone
-	case "coalesced":
-		e.Flags |= record.FlagCoalesced
 	default:
 		value, ok := strings.CutPrefix(word, "tokens=")
 		n, err := strconv.Atoi(value)

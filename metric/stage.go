@@ -9,8 +9,8 @@ import (
 )
 
 // Stage gathers the attempts of one steady load condition and computes what
-// came of it. It keeps about 300 bytes an attempt, and 8 an event gap. Make one
-// with [NewStage] or [NewTable]; it is not safe for concurrent use.
+// came of it. It keeps 200 bytes an attempt, and 16 an event (gap and read lag).
+// Make one with [NewStage] or [NewTable]; it is not safe for concurrent use.
 type Stage struct {
 	window  record.Window
 	options Options
@@ -26,9 +26,11 @@ type Stage struct {
 	otherGaps []float64 // of completed requests that it cannot: n unknown or below 2
 	lags      []float64 // read lag, ms, of the window's events with a kernel stamp
 
-	events, coalesced, kernelEvents int64 // of the window's requests
-	eventTokens                     int64 // known deltas of events inside the window
-	deltaKnown, deltaUnknown        int   // attempts with text inside the window
+	// Of the window's requests: events with a kernel stamp, all of them, text
+	// events after a first one, and those that shared the stamp of the one before.
+	kernelEvents, events, textGaps, coalesced int64
+	eventTokens                               int64 // known deltas of events inside the window
+	deltaKnown, deltaUnknown                  int   // attempts with text inside the window
 }
 
 // NewStage makes a stage whose sample is the requests scheduled in w. Options
@@ -53,7 +55,8 @@ func (s *Stage) Add(a *record.Attempt, ev []record.Event) {
 	if due {
 		s.inWindow.Add(a)
 		s.events += int64(a.Events)
-		s.coalesced += int64(a.CoalescedEvents)
+		s.textGaps += int64(max(0, a.TextEvents-1))
+		s.coalesced += int64(a.CoalescedText)
 		s.kernelEvents += int64(a.KernelEvents)
 	}
 	s.addError(a)
@@ -119,6 +122,7 @@ func (s *Stage) Merge(other *Stage) error {
 	s.otherGaps = append(s.otherGaps, other.otherGaps...)
 	s.lags = append(s.lags, other.lags...)
 	s.events += other.events
+	s.textGaps += other.textGaps
 	s.coalesced += other.coalesced
 	s.kernelEvents += other.kernelEvents
 	s.eventTokens += other.eventTokens

@@ -146,7 +146,7 @@ func TestDispersionNeedsTenWindows(t *testing.T) {
 func TestClientHealth(t *testing.T) {
 	list, w := synthetic(200, 5)
 	for i := range list[:10] {
-		list[i].attempt.CoalescedEvents = 5
+		list[i].attempt.CoalescedText = 4
 	}
 	list[7].attempt.Sent, list[7].attempt.Outcome = 0, record.NeverSent
 	s := metric.NewStage(w, metric.Options{Planned: true})
