@@ -45,10 +45,14 @@ type core struct {
 }
 
 func newCore(s *Server, index int, eng *engine.Engine) *core {
-	return &core{
+	c := &core{
 		srv: s, index: index, eng: eng, pacer: clock.NewPacer(s.clk),
 		done: make(chan struct{}), live: make(map[*stream]struct{}),
 	}
+	if spec := eng.Config().Spec; spec != nil {
+		c.met.perPosition = make([]uint64, spec.DraftTokens)
+	}
+	return c
 }
 
 // submit queues a request, or refuses it.
@@ -285,6 +289,12 @@ func (c *core) count(step *engine.Step, woken int64) {
 	m.running, m.waiting, m.kvUsage = step.Running, step.Waiting, step.KVUsage
 	m.prefixQueries += uint64(step.PrefixQueries)
 	m.prefixHits += uint64(step.PrefixHits)
+	m.drafts += uint64(step.Drafts)
+	m.draftTokens += uint64(step.DraftTokens)
+	m.acceptedTokens += uint64(step.AcceptedTokens)
+	for i, n := range step.AcceptedPerPos {
+		m.perPosition[i] += uint64(n)
+	}
 	tokens, outputs := 0, 0
 	for i := range step.Outputs {
 		o := &step.Outputs[i]

@@ -149,6 +149,7 @@ func (s *Server) exposition() []byte {
 		}
 	}
 
+	s.http.write(e, engines[0].created)
 	e.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
 	e.sample("process_start_time_seconds", nil, engines[0].created)
 
@@ -185,6 +186,20 @@ func (s *Server) exposition() []byte {
 		func(m *engineMetrics) uint64 { return m.generationTokens })
 	labelled("vllm:request_success", "Count of successfully processed requests.", "finished_reason", finishReasons,
 		func(m *engineMetrics, k int) uint64 { return m.finished[k] })
+	if positions := len(engines[0].perPosition); positions > 0 {
+		counter("vllm:spec_decode_num_drafts", "Number of spec decoding drafts.",
+			func(m *engineMetrics) uint64 { return m.drafts })
+		counter("vllm:spec_decode_num_draft_tokens", "Number of draft tokens.",
+			func(m *engineMetrics) uint64 { return m.draftTokens })
+		counter("vllm:spec_decode_num_accepted_tokens", "Number of accepted tokens.",
+			func(m *engineMetrics) uint64 { return m.acceptedTokens })
+		names := make([]string, positions)
+		for k := range names {
+			names[k] = strconv.Itoa(k)
+		}
+		labelled("vllm:spec_decode_num_accepted_tokens_per_pos", "Accepted tokens per draft position.", "position", names,
+			func(m *engineMetrics, k int) uint64 { return m.perPosition[k] })
+	}
 	for k, f := range histogramFamilies {
 		e.family(f.name, "histogram", f.help)
 		for i, m := range engines {

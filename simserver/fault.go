@@ -31,6 +31,7 @@ type Fault struct {
 	NoUsage       bool          // leave the usage event out
 	NoDone        bool          // leave [DONE] out
 
+	Reasoning      int           // send the first so many tokens of a chat's choice as reasoning, not content
 	TokensPerChunk int           // collect so many tokens before each event
 	Comments       int           // a comment line before every so many events
 	CRLF           bool          // lines end in CR LF
@@ -65,7 +66,7 @@ func (f *Fault) String() string { return f.text }
 //	no-usage  no-done      left out                 tokens-per-chunk=K
 //	comments[=K]           ": keep-alive" lines     crlf               line ends
 //	giant[=BYTES]          5 MiB in the first token's event
-//	drip=20ms              a few bytes at a time
+//	drip=20ms              a few bytes at a time    reasoning=K        the first tokens are reasoning
 func ParseFault(text string) (Fault, error) {
 	f := Fault{text: strings.TrimSpace(text), ErrorAfter: -1, EndAfter: -1, TruncateAfter: -1, ResetAfter: -1, StallAfter: -1}
 	if f.text == "" {
@@ -115,6 +116,8 @@ func (f *Fault) set(name, value string) (err error) {
 		f.NoDone = true
 	case "tokens-per-chunk":
 		f.TokensPerChunk, err = count(value, 0, 1, 1<<30)
+	case "reasoning":
+		f.Reasoning, err = count(value, 0, 1, 1<<30)
 	case "comments":
 		f.Comments, err = count(value, 1, 1, 1<<30)
 	case "crlf":

@@ -93,6 +93,11 @@ func TestFaults(t *testing.T) {
 				t.Errorf("%d bytes", len(body))
 			}
 		}},
+		{fault: "reasoning=4", healthy: true, check: func(t *testing.T, resp *http.Response, body string, sum tally, err error) {
+			if n := strings.Count(body, `"delta":{"reasoning":"`); n != 4 || len(strings.Fields(sum.text)) != 6 {
+				t.Errorf("%d reasoning events, answer %q", n, sum.text)
+			}
+		}},
 		{fault: "split=7", healthy: true},
 		{fault: "merge=5", healthy: true},
 		{fault: "merge=500;crlf", healthy: true},

@@ -198,6 +198,7 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 	if bad := c.start(st); bad != nil {
 		return c.respond(req, keep, errorReply(bad))
 	}
+	s.http.add(st.path, req.Method, http.StatusOK)
 	return c.watch(st)
 }
 
@@ -333,6 +334,7 @@ func errorReply(e *apiError) *reply { return &reply{status: e.status, body: e.ob
 // respond writes an answer, and gives the connection its idle deadline if it
 // stays open.
 func (c *conn) respond(req *http.Request, keep bool, r *reply) bool {
+	c.srv.http.add(req.URL.Path, req.Method, r.status)
 	out := appendHead(nil, r, !keep, c.srv.dateNow(), "")
 	if req.Method != http.MethodHead {
 		out = append(out, r.body...)

@@ -54,6 +54,11 @@ func start(t *testing.T, cfg Config) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return serve(t, srv, ln)
+}
+
+func serve(t *testing.T, srv *Server, ln net.Listener) *rig {
+	t.Helper()
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(context.Background(), ln) }()
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}

@@ -75,6 +75,10 @@ type engineMetrics struct {
 	prefillComputed                        histogram
 	maxTokens, paramN, maxGeneration       histogram
 	iteration, numPreemptions              histogram
+
+	// Speculative decoding; perPosition is nil without it.
+	drafts, draftTokens, acceptedTokens uint64
+	perPosition                         []uint64
 }
 
 // clear sets everything to a fresh start.
@@ -86,6 +90,8 @@ func (m *engineMetrics) clear(maxModelLen int, created float64) {
 	m.promptTokens, m.generationTokens, m.promptCached, m.preemptions = 0, 0, 0, 0
 	m.prefixQueries, m.prefixHits = 0, 0
 	m.promptBySource, m.finished = [3]uint64{}, [5]uint64{}
+	m.drafts, m.draftTokens, m.acceptedTokens = 0, 0, 0
+	clear(m.perPosition)
 	lengths := lengthBounds(maxModelLen)
 	for _, h := range []struct {
 		to     *histogram
@@ -110,6 +116,7 @@ func (m *engineMetrics) snapshot() *engineMetrics {
 		created: m.created, running: m.running, waiting: m.waiting, kvUsage: m.kvUsage,
 		promptTokens: m.promptTokens, generationTokens: m.generationTokens,
 		promptBySource: m.promptBySource, promptCached: m.promptCached, preemptions: m.preemptions,
+		drafts: m.drafts, draftTokens: m.draftTokens, acceptedTokens: m.acceptedTokens, perPosition: slices.Clone(m.perPosition),
 		prefixQueries: m.prefixQueries, prefixHits: m.prefixHits, finished: m.finished,
 	}
 	from, to := m.histograms(), c.histograms()

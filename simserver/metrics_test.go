@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/assay-bench/assay/engine"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -173,6 +174,55 @@ func TestOneTokenMetrics(t *testing.T) {
 	}
 	if n, sum := m.count(t, "vllm:request_time_per_output_token_seconds"), m.sum(t, "vllm:request_time_per_output_token_seconds"); n != 1 || sum != 0 {
 		t.Errorf("TPOT: %v samples with sum %v instead of one 0", n, sum)
+	}
+}
+
+// With speculative decoding a step yields several tokens of a sequence: one gap
+// and one event for them, and exact counts.
+func TestSpeculativeDecoding(t *testing.T) {
+	cfg := fastConfig()
+	cfg.Engine.Spec = &engine.SpecDecode{DraftTokens: 3, Acceptance: 0.7}
+	r := start(t, cfg)
+	tokens, events := 0, 0
+	for i := range 10 {
+		sum := read(t, r.post(200, "/v1/completions", fmt.Sprintf(`{"prompt":"%d","max_tokens":50,"ignore_eos":true,"stream":true,"return_token_ids":true}`, i)))
+		tokens += sum.tokens
+		events += sum.events - 1 // [DONE]
+	}
+	m := r.scrape()
+	if tokens != 500 || m.sum(t, "vllm:generation_tokens_total") != 500 || events >= 400 {
+		t.Errorf("%d tokens in %d events, %v counted", tokens, events, m.sum(t, "vllm:generation_tokens_total"))
+	}
+	if gaps := m.count(t, "vllm:inter_token_latency_seconds"); int(gaps) != events-10 {
+		t.Errorf("%v gaps between %d events of 10 requests", gaps, events)
+	}
+	accepted := m.sum(t, "vllm:spec_decode_num_accepted_tokens_total")
+	if perPos := m.sum(t, "vllm:spec_decode_num_accepted_tokens_per_pos_total"); accepted == 0 || perPos != accepted {
+		t.Errorf("%v accepted, %v over all positions", accepted, perPos)
+	}
+	if drafts, tokens := m.sum(t, "vllm:spec_decode_num_drafts_total"), m.sum(t, "vllm:spec_decode_num_draft_tokens_total"); drafts == 0 || tokens <= accepted {
+		t.Errorf("%v drafts of %v tokens, %v accepted", drafts, tokens, accepted)
+	}
+}
+
+func TestHTTPCounts(t *testing.T) {
+	r := start(t, fastConfig())
+	r.post(200, "/v1/completions", `{"prompt":"x","max_tokens":1,"stream":true}`)
+	r.post(400, "/v1/completions", `{}`)
+	r.post(404, "/nowhere", `{}`)
+	r.get("/health")
+	m := r.scrape()
+	for _, labels := range [][]string{
+		{"handler", "/v1/completions", "method", "POST", "status", "2xx"},
+		{"handler", "/v1/completions", "method", "POST", "status", "4xx"},
+		{"handler", "none", "method", "POST", "status", "4xx"},
+	} {
+		if n := m.sum(t, "http_requests_total", labels...); n != 1 {
+			t.Errorf("%v: %v", labels, n)
+		}
+	}
+	if n := m.sum(t, "http_requests_total"); n != 3 {
+		t.Errorf("%v in all", n)
 	}
 }
 

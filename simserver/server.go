@@ -76,6 +76,7 @@ type Server struct {
 	truth       *truthLog // nil without a log
 	turn        atomic.Uint64
 	load        atomic.Int64 // requests in flight, for GET /load
+	http        httpCounts
 
 	mu      sync.Mutex
 	conns   map[*conn]struct{}
@@ -136,6 +137,7 @@ func New(cfg Config) (*Server, error) {
 // clearMetrics sets all counters to zero and the start time to now.
 func (s *Server) clearMetrics() {
 	now := float64(s.unix(s.clk.Now())) / 1e9
+	s.http.clear()
 	for _, c := range s.cores {
 		c.met.clear(s.maxModelLen, now)
 	}

@@ -146,9 +146,12 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 	b = append(b, st.head...)
 	b = append(b, `{"index":`...)
 	b = strconv.AppendInt(b, int64(q.index), 10)
-	if chat {
+	switch {
+	case chat && from < st.fault.Reasoning:
+		b = append(b, `,"delta":{"reasoning":"`...)
+	case chat:
 		b = append(b, `,"delta":{"content":"`...)
-	} else {
+	default:
 		b = append(b, `,"text":"`...)
 	}
 	b = q.appendText(b, from, to) // letters and spaces: no escaping

@@ -257,6 +257,87 @@ func TestPipelining(t *testing.T) {
 	}
 }
 
+// plainListener hides the sockets of its connections, as TLS does: every write
+// then goes through the flusher.
+type plainListener struct{ net.Listener }
+
+func (l plainListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return struct{ net.Conn }{c}, nil
+}
+
+func TestWithoutSocket(t *testing.T) {
+	srv, err := New(fastConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := serve(t, srv, plainListener{ln})
+	for range 3 {
+		sum := read(t, r.post(200, "/v1/chat/completions", tenTokens))
+		if sum.tokens != 10 || sum.completion != 10 || !sum.done {
+			t.Errorf("%+v", sum)
+		}
+	}
+}
+
+func TestServesOnce(t *testing.T) {
+	r := start(t, fastConfig())
+	r.get("/health")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if err := r.srv.Serve(t.Context(), ln); err != ErrServed {
+		t.Errorf("a second Serve: %v", err)
+	}
+}
+
+// Closing in the middle of answers ends them and leaves nothing running.
+func TestCloseInFlight(t *testing.T) {
+	sink := newTruthSink()
+	cfg := fastConfig()
+	cfg.TruthLog = sink
+	r := start(t, cfg)
+	resp, err := r.client.Do(r.request("POST", "/v1/completions", `{"prompt":"x","max_tokens":8000,"ignore_eos":true,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := bufio.NewReader(resp.Body).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := sink.await(t, 1)[0]; got.Outcome != "shutdown" {
+		t.Errorf("logged as %q", got.Outcome)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"engines": func(c *Config) { c.Engines = -1 },
+		"share":   func(c *Config) { c.FaultShare = 2 },
+		"fault":   func(c *Config) { c.Fault = "nonsense" },
+		"engine":  func(c *Config) { c.Engine.TP = 0 },
+		"mean":    func(c *Config) { c.MeanOutput = 0.5 },
+	} {
+		cfg := fastConfig()
+		change(&cfg)
+		if _, err := New(cfg); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
 func TestHTTP10AndExpect(t *testing.T) {
 	r := start(t, fastConfig())
 	for name, c := range map[string]struct{ head, want string }{
