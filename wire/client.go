@@ -166,14 +166,14 @@ func (c *Client) dial(ctx context.Context, t *timings, turn int64) (*conn, error
 // errClosed is returned after Close.
 var errClosed = fmt.Errorf("the client is closed: %w", net.ErrClosed)
 
-// acquire takes an unused connection or opens one.
-func (c *Client) acquire(ctx context.Context, t *timings) (cn *conn, reused bool, err error) {
+// acquire takes an unused connection, unless a fresh one is asked for, or opens one.
+func (c *Client) acquire(ctx context.Context, fresh bool, t *timings) (cn *conn, reused bool, err error) {
 	turn := c.nextAddress()
 	inUse, err := c.enter()
 	if err != nil {
 		return nil, false, err
 	}
-	if cn := c.take(turn); cn != nil {
+	if cn := c.take(turn, fresh); cn != nil {
 		c.stats.reused.Add(1)
 		return cn, true, nil
 	}
@@ -199,8 +199,8 @@ func (c *Client) enter() (int, error) {
 }
 
 // take returns an unused connection that is fit, nil if there is none.
-func (c *Client) take(turn int64) *conn {
-	if c.cfg.ConnMode == ConnPerRequest {
+func (c *Client) take(turn int64, fresh bool) *conn {
+	if fresh || c.cfg.ConnMode == ConnPerRequest {
 		return nil
 	}
 	key := 0

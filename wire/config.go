@@ -153,6 +153,9 @@ type Request struct {
 	Header http.Header
 	// Body is sent whole. It is not changed and not kept.
 	Body []byte
+	// Fresh asks for a new connection even if an unused one is there: for the
+	// retry after a stale one, of which there may be more.
+	Fresh bool
 }
 
 // Sink takes a reply. Its methods are called in the goroutine of Do.

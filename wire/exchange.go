@@ -41,7 +41,7 @@ func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink S
 		return c.explain(ctx, req.Header, "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
 	}
 	total := after(begin, c.cfg.Timeouts.Total)
-	cn, err := c.connection(ctx, a, total)
+	cn, err := c.connection(ctx, a, req.Fresh, total)
 	if err != nil {
 		return c.explain(ctx, req.Header, c.connectLimit(total), err)
 	}
@@ -68,14 +68,14 @@ func (c *Client) connectLimit(total record.Stamp) record.Outcome {
 }
 
 // connection gets a connection and notes what it took.
-func (c *Client) connection(ctx context.Context, a *record.Attempt, total record.Stamp) (*conn, error) {
+func (c *Client) connection(ctx context.Context, a *record.Attempt, fresh bool, total record.Stamp) (*conn, error) {
 	if total != 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, c.cfg.Clock.Time(int64(total)))
 		defer cancel()
 	}
 	var t timings
-	cn, reused, err := c.acquire(ctx, &t)
+	cn, reused, err := c.acquire(ctx, fresh, &t)
 	a.DNS, a.Connect, a.TLS, a.ConnReused = t.dns, t.connect, t.tls, reused
 	if err != nil {
 		return nil, err
