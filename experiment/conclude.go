@@ -19,13 +19,14 @@ type Records iter.Seq2[*record.Attempt, []record.Event]
 func Conclude(i result.StageInfo, t *result.Target, records Records, l result.ClientLimits, o metric.Options) result.Stage {
 	st := result.Stage{
 		Name: i.Name, Load: i.Load, Window: i.Window, WindowClosed: i.WindowClosed,
-		Warmup: i.Warmup, CappedTime: i.CappedTime, Server: i.Server,
+		Warmup: i.Warmup, CappedTime: i.CappedTime,
 	}
 	o.CoalescedLimit = l.Coalesced
 	m := metric.NewStage(i.Window, o)
 	stab := stability{info: i}
 	client := clientSide{window: i.Window}
 	found := findings{info: i}
+	var sums clientSums
 	last := i.Window.End
 	for a, ev := range records {
 		if a.Stage != i.Name {
@@ -35,6 +36,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 		stab.add(a)
 		client.add(a)
 		found.add(a)
+		sums.add(a)
 		if a.Phase == record.Measured {
 			last = max(last, a.Ended)
 		}
@@ -44,5 +46,6 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, l)
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
+	st.Server = sums.compare(i.Server)
 	return st
 }

@@ -145,14 +145,29 @@ type ErrorSample struct {
 	Body    string         `json:"body,omitempty"`
 }
 
+// Quantities of a server's own account that a client can count too, in the
+// words of the catalogue of package scrape.
+const (
+	TokensOut        = "tokens_out"
+	TokensIn         = "tokens_in"
+	RequestsFinished = "requests_finished"
+)
+
 // Counter compares the server's own counter with the client's sum, over the
 // whole run: both count every attempt, warm-up included.
 type Counter struct {
-	Name string `json:"name"`
+	// Quantity is the catalogue's word ("tokens_out"), Name the series on the wire.
+	Quantity string `json:"quantity"`
+	Name     string `json:"name"`
 	// Delta of the server's counter, nil if it could not be read.
 	Delta  *float64 `json:"delta"`
 	Client float64  `json:"client"`
-	Text   string   `json:"text"`
+	// Agrees: both are the same number.
+	Agrees bool `json:"agrees"`
+	// Semantics says what one unit of the server's counter is; Text what the
+	// comparison shows.
+	Semantics string `json:"semantics,omitempty"`
+	Text      string `json:"text"`
 }
 
 // ServerAccount is what the server says of itself.

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -55,23 +57,51 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	ctx, err := parser.Parse(args)
+	ctx, err := parser.Parse(joinNegatives(args))
 	if exit >= 0 { // --help was asked for and printed
 		return exit
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "assay: %v\n", err)
+		complain(stderr, err)
+		command := ""
 		var p *kong.ParseError
-		if errors.As(err, &p) && p.Context != nil && p.Context.Command() != "" {
-			fmt.Fprintf(stderr, "see: assay %s --help\n", p.Context.Command())
+		if errors.As(err, &p) && p.Context != nil {
+			command, _, _ = strings.Cut(p.Context.Command(), " ")
 		}
+		fmt.Fprintf(stderr, "see: %s --help\n", strings.TrimSpace("assay "+command))
 		return exitUsage
 	}
 	err = ctx.Run(e)
 	if err != nil {
-		fmt.Fprintf(stderr, "assay: %v\n", err)
+		complain(stderr, err)
 	}
 	return exitCode(err)
+}
+
+// userinfo of a URL, wherever one stands in a message.
+var userinfo = regexp.MustCompile(`//[^/@\s"]*@`)
+
+// complain prints an error on one line, and no credentials of a URL in it.
+func complain(w io.Writer, err error) {
+	text := userinfo.ReplaceAllString(err.Error(), "//")
+	fmt.Fprintf(w, "assay: %s\n", strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
+}
+
+// negative is what looks like a flag and is a number.
+var negative = regexp.MustCompile(`^-[.0-9]`)
+
+// joinNegatives makes "--rate=-1" of "--rate -1", which a parser takes for two
+// flags: then the complaint is about the value.
+func joinNegatives(args []string) []string {
+	var out []string
+	for i, a := range args {
+		if i > 0 && negative.MatchString(a) && strings.HasPrefix(args[i-1], "--") && !strings.Contains(args[i-1], "=") {
+			out[len(out)-1] += "=" + a
+			continue
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // heapFloor is memory that is reserved and never touched, so that it costs no

@@ -1,0 +1,29 @@
+package real
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Page is a small reply of the target outside its API.
+type Page struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Before the request was sent, and After its reply had been read.
+	Before, After record.Stamp
+}
+
+// Get fetches a path below the endpoint's root, such as /metrics, over the same
+// connections and with the same headers as the requests that are measured.
+func (t *Target) Get(ctx context.Context, path string) (Page, error) {
+	before := record.Stamp(t.clock.Now())
+	p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+path, nil)
+	if err != nil {
+		return Page{}, fmt.Errorf("getting %s: %w", path, err)
+	}
+	return Page{Status: p.status, Header: p.header, Body: p.body, Before: before, After: record.Stamp(t.clock.Now())}, nil
+}
