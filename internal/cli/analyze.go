@@ -117,7 +117,9 @@ func (f *statFlags) options(o metric.Options) (metric.Options, error) {
 		o.TPOT = *f.TPOT
 	}
 	if f.QuantileType != nil {
-		o.QuantileType = *f.QuantileType
+		if o.QuantileType = *f.QuantileType; o.QuantileType == 0 {
+			return o, usagef("--quantile-type is 0: Hyndman-Fan types are 1 to 9")
+		}
 	}
 	if f.Percentiles != nil {
 		o.Percentiles = f.Percentiles

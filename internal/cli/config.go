@@ -8,10 +8,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/lexer"
+	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/experiment"
@@ -89,7 +93,7 @@ func defaultConfig() config {
 			Stream: true, Conn: string(wire.ConnReuse),
 			Timeout: timeoutsConfig{Connect: 10 * time.Second, First: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
 		},
-		Workload: defaultWorkload(),
+		Workload: workload.Default(),
 		Stage: stageConfig{
 			Duration: 20 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
 		},
@@ -100,13 +104,9 @@ func defaultConfig() config {
 	}
 }
 
-// defaultWorkload keeps 16 requests in flight: enough to see batching, little
-// enough for a small server.
-func defaultWorkload() workload.Spec {
-	w := workload.Default()
-	w.Concurrency = 16
-	return w
-}
+// defaultConcurrency of a closed loop: enough to see batching, little enough for
+// a small server. It is filled in last, so that a rate alone makes an open loop.
+const defaultConcurrency = 16
 
 // readFile puts a YAML file over the configuration. Errors name line and column.
 func (c *config) readFile(path string) error {
@@ -121,7 +121,7 @@ func (c *config) readYAML(b []byte, name string) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return usagef("%s: the file is empty", name)
 	}
-	err := yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(c)
+	err := c.decode(b)
 	if err == nil {
 		return nil
 	}
@@ -130,7 +130,27 @@ func (c *config) readYAML(b []byte, name string) error {
 		p := at.GetToken().Position
 		return usagef("%s:%d:%d: %s", name, p.Line, p.Column, at.GetMessage())
 	}
+	if p := quoted(b, err.Error()); p != nil {
+		return usagef("%s:%d:%d: %w", name, p.Line, p.Column, err)
+	}
 	return usagef("%s: %w", name, err)
+}
+
+func (c *config) decode(b []byte) error {
+	return yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(c)
+}
+
+// quoted finds the scalar that a message quotes: errors of a value's own reader,
+// such as that of durations, come without a place.
+func quoted(b []byte, message string) *token.Position {
+	for _, t := range lexer.Tokenize(string(b)) {
+		if t.Next == nil || t.Next.Type != token.MappingValueType {
+			if t.Value != "" && strings.Contains(message, strconv.Quote(t.Value)) {
+				return t.Position
+			}
+		}
+	}
+	return nil
 }
 
 // set puts one "key.path=value" over the configuration; the value is YAML.
@@ -148,10 +168,17 @@ func (c *config) set(assignment string) error {
 		}
 	}
 	b.WriteString(" " + value + "\n")
-	if err := c.readYAML([]byte(b.String()), "--set "+assignment); err != nil {
-		return err
+	err := c.decode([]byte(b.String()))
+	var at yaml.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &at):
+		// Neither the value, which may be a secret, nor a place in YAML that the
+		// user has not written.
+		return usagef("--set %s: %s", path, at.GetMessage())
 	}
-	return nil
+	return usagef("--set %s: %w", path, err)
 }
 
 // validate refuses what cannot be meant, naming the key.
@@ -175,6 +202,12 @@ func (c *config) validate() error {
 		return usagef("stage.requests (--requests) is %d: want a count from 1", c.Stage.Requests)
 	case c.Stage.Duration == 0 && c.Stage.Requests == 0:
 		return usagef("neither stage.duration (--duration) nor stage.requests (--requests) closes the measured window")
+	case !slices.Contains([]wire.ConnMode{wire.ConnReuse, wire.ConnPerRequest, wire.ConnSpread}, wire.ConnMode(c.Target.Conn)):
+		return usagef("target.conn (--conn) is %q: want reuse, per-request or spread", c.Target.Conn)
+	case strings.ContainsFunc(c.Target.Host, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f }):
+		return usagef("target.host (--host) is %q: want a host name, with a port if need be", c.Target.Host)
+	case c.Report.QuantileType < 1:
+		return usagef("report.quantile_type (--quantile-type) is %d: Hyndman-Fan types are 1 to 9", c.Report.QuantileType)
 	case c.Out == "":
 		return usagef("out (--out) is empty: want the folder for run directories")
 	}
@@ -239,13 +272,16 @@ func (c *config) metricOptions() (metric.Options, error) {
 	return o, nil
 }
 
+// redactedValue stands in a printed configuration for the value of a header.
+const redactedValue = "(redacted)"
+
 // redacted is the configuration for files: no header value, no credentials and
 // no query in the URL.
 func (c config) redacted() config {
 	headers := make([]string, len(c.Target.Headers))
 	for i, h := range c.Target.Headers {
 		name, _, _ := strings.Cut(h, ":")
-		headers[i] = name + ": (redacted)"
+		headers[i] = name + ": " + redactedValue
 	}
 	c.Target.Headers = headers
 	if c.Target.URL != "" {

@@ -130,6 +130,9 @@ func (c *runCmd) resolve() (config, error) {
 	if err := c.flags(&cfg); err != nil {
 		return cfg, err
 	}
+	if w := &cfg.Workload; !w.Open() && w.Concurrency == 0 {
+		w.Concurrency = defaultConcurrency
+	}
 	return cfg, cfg.validate()
 }
 
@@ -141,6 +144,9 @@ func put[T any](to *T, from *T) {
 
 func (c *runCmd) flags(cfg *config) error {
 	t := &cfg.Target
+	if c.URL != nil && strings.TrimSpace(*c.URL) == "" {
+		return usagef("the URL is empty: leave it out to measure the built-in engine")
+	}
 	put(&t.URL, c.URL)
 	put(&t.Model, c.Model)
 	put(&t.Dialect, c.Dialect)
@@ -185,8 +191,11 @@ func (c *runCmd) workloadFlags(w *workload.Spec) error {
 	if c.Concurrency != nil && c.Rate != nil {
 		return usagef("--concurrency makes a closed loop and --rate an open one: give one of them")
 	}
-	if c.Requests != nil && *c.Requests == 0 {
-		return usagef("--requests is 0: want a count from 1")
+	if c.Requests != nil && *c.Requests < 1 {
+		return usagef("--requests is %d: want a count from 1", *c.Requests)
+	}
+	if c.Concurrency != nil && *c.Concurrency < 1 {
+		return usagef("--concurrency is %d: want a count from 1", *c.Concurrency)
 	}
 	if c.Concurrency != nil {
 		w.Concurrency, w.Arrival.Rate, w.Arrival.Process = *c.Concurrency, 0, workload.Closed
@@ -295,7 +304,7 @@ func checkOut(dir string) error {
 func (r *run) connect(ctx context.Context) (real.Features, error) {
 	url := r.cfg.Target.URL
 	if url == "" {
-		if _, err := r.cmd.Sim.config(); err != nil {
+		if err := r.cmd.Sim.check(); err != nil {
 			return real.Features{}, err
 		}
 		b, err := startBuiltIn(ctx, r.cmd.Sim.args(), r.env.stderr)

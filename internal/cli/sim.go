@@ -27,6 +27,7 @@ type engineFlags struct {
 	SimSeed             uint64  `name:"sim-seed" default:"1" help:"Seed of the engine's own draws."`
 	TruthLog            string  `name:"truth-log" placeholder:"FILE" help:"Write what the engine did, and when it wrote each event, as JSON lines."`
 	Fault               string  `name:"fault" placeholder:"SPEC" help:"Misbehave on purpose, see docs/engine.md."`
+	FaultShare          float64 `name:"fault-share" default:"1" help:"Share of requests that the fault befalls, chosen by their ids."`
 }
 
 func (f *engineFlags) config() (simserver.Config, error) {
@@ -49,8 +50,23 @@ func (f *engineFlags) config() (simserver.Config, error) {
 		c.Engine.MaxNumBatchedTokens = f.MaxNumBatchedTokens
 	}
 	c.Engine.KVBlocks, c.Engine.NoiseCV, c.Engine.Seed = f.KVBlocks, f.NoiseCV, f.SimSeed
-	c.Fault = f.Fault
+	if !(f.FaultShare > 0 && f.FaultShare <= 1) {
+		return simserver.Config{}, usagef("--fault-share is %v: want a share above 0 and up to 1", f.FaultShare)
+	}
+	c.Fault, c.FaultShare = f.Fault, f.FaultShare
 	return c, nil
+}
+
+// check says what the engine would refuse, before a process is started for it.
+func (f *engineFlags) check() error {
+	c, err := f.config()
+	if err != nil {
+		return err
+	}
+	if _, err := simserver.New(c); err != nil {
+		return usagef("built-in engine: %w", err)
+	}
+	return nil
 }
 
 // args are the flags again, for the child process.
@@ -59,7 +75,7 @@ func (f *engineFlags) args() []string {
 		"--gpu=" + f.GPU, "--sim-model=" + f.SimModel, fmt.Sprintf("--tp=%d", f.TP),
 		fmt.Sprintf("--max-num-seqs=%d", f.MaxNumSeqs), fmt.Sprintf("--max-num-batched-tokens=%d", f.MaxNumBatchedTokens),
 		fmt.Sprintf("--kv-blocks=%d", f.KVBlocks), fmt.Sprintf("--noise-cv=%g", f.NoiseCV), fmt.Sprintf("--sim-seed=%d", f.SimSeed),
-		"--truth-log=" + f.TruthLog, "--fault=" + f.Fault,
+		"--truth-log=" + f.TruthLog, "--fault=" + f.Fault, fmt.Sprintf("--fault-share=%g", f.FaultShare),
 	}
 }
 

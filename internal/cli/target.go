@@ -61,6 +61,12 @@ func headers(t *targetConfig) (http.Header, error) {
 		if !validValue(value) {
 			return nil, usagef("header %s (--header): its value has characters that no header may have", name)
 		}
+		if value == redactedValue {
+			if !givenAgain(t.Headers, i, name) {
+				return nil, usagef("header %s: its value is not in the file, since values of headers are never printed; give it with --header", name)
+			}
+			continue
+		}
 		if name == "Content-Length" || name == "Transfer-Encoding" || name == "Host" {
 			return nil, usagef("header %s (--header): it is not yours to set; for Host there is --host", name)
 		}
@@ -78,6 +84,17 @@ func headers(t *targetConfig) (http.Header, error) {
 	}
 	h.Set("Authorization", "Bearer "+key)
 	return h, nil
+}
+
+// givenAgain reports whether another line than the i-th gives the header.
+func givenAgain(lines []string, i int, name string) bool {
+	for k, line := range lines {
+		other, value, _ := strings.Cut(line, ":")
+		if k != i && strings.EqualFold(strings.TrimSpace(other), name) && strings.TrimSpace(value) != redactedValue {
+			return true
+		}
+	}
+	return false
 }
 
 func tlsConfig(t *targetConfig) (*tls.Config, error) {

@@ -3,6 +3,7 @@ package real
 import (
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/assay-bench/assay/dialect"
@@ -41,6 +42,11 @@ func ParseEndpoint(raw string) (Endpoint, error) {
 	}
 	if u.Hostname() == "" {
 		return Endpoint{}, fmt.Errorf("the URL names no host: want http://HOST:PORT or https://HOST/PREFIX")
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.Atoi(p); err != nil || n < 1 || n > 65535 {
+			return Endpoint{}, fmt.Errorf("the URL's port is %s: want 1 to 65535", p)
+		}
 	}
 	e := Endpoint{Scheme: u.Scheme, Host: u.Host, Query: u.RawQuery, User: u.User}
 	path := strings.TrimRight(u.EscapedPath(), "/")
