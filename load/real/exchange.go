@@ -45,6 +45,7 @@ type exchange struct {
 	redir   string // Location of a redirect
 	failed  bool   // an error event was seen
 	wholeOK bool
+	secrets secrets
 	// over is called when the slot is free.
 	over func()
 }
@@ -83,13 +84,13 @@ func (x *exchange) Frame(f wire.Frame) (terminal bool) {
 	e := record.Event{At: f.At, Read: f.Read, WireBytes: int32(f.WireBytes), Flags: f.Flags}
 	switch x.kind {
 	case replyError, replyForeign:
-		x.body = append(x.body, f.Data[:min(len(f.Data), maxErrorBody)]...)
+		x.body = append(x.body, x.secrets.clip(f.Data, maxErrorBody)...)
 		return false
 	case replyWhole:
 		if err := x.reader.Whole(f.Data, &e, &x.a); err != nil {
 			x.kind = replyForeign
 			x.a.Error = err.Error()
-			x.body = append(x.body, f.Data[:min(len(f.Data), maxErrorBody)]...)
+			x.body = append(x.body, x.secrets.clip(f.Data, maxErrorBody)...)
 			return false
 		}
 		x.wholeOK = true

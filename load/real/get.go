@@ -25,5 +25,9 @@ func (t *Target) Get(ctx context.Context, path string) (Page, error) {
 	if err != nil {
 		return Page{}, fmt.Errorf("getting %s: %w", path, err)
 	}
-	return Page{Status: p.status, Header: p.header, Body: p.body, Before: before, After: record.Stamp(t.clock.Now())}, nil
+	body := p.body
+	if len(t.secrets.list) > 0 { // pages are stored
+		body = []byte(t.secrets.replacer.Replace(string(body)))
+	}
+	return Page{Status: p.status, Header: p.header, Body: body, Before: before, After: record.Stamp(t.clock.Now())}, nil
 }

@@ -17,6 +17,24 @@ import (
 // Discover finds the API's base path, the model and the engine. model may be
 // empty: then the server must offer exactly one. Errors are *TargetError.
 func (t *Target) Discover(ctx context.Context, model string) (result.Target, error) {
+	out, err := t.discover(ctx, model)
+	for _, text := range []*string{&out.Engine, &out.EngineVersion, &out.ServerHeader} {
+		*text = t.secrets.redact(*text)
+	}
+	return out, t.hide(err)
+}
+
+// hide takes secrets that a server repeated out of the text of an error.
+func (t *Target) hide(err error) error {
+	var e *TargetError
+	if errors.As(err, &e) {
+		e.Text = t.secrets.redact(e.Text)
+		return e
+	}
+	return err
+}
+
+func (t *Target) discover(ctx context.Context, model string) (result.Target, error) {
 	out := result.Target{URL: t.Endpoint.URL(), Addresses: t.client.Resolved()}
 	models, err := t.models(ctx, model)
 	if err != nil {
@@ -192,12 +210,14 @@ func (t *Target) Probe(ctx context.Context, o ProbeOptions) (Features, error) {
 			break
 		}
 	}
-	return Features{}, first
+	return Features{}, t.hide(first)
 }
 
 // dialectRefused marks a refusal that another dialect may not meet: no such
 // path, or no chat template.
 type dialectRefused struct{ error }
+
+func (e *dialectRefused) Unwrap() error { return e.error }
 
 func (t *Target) probeDialect(ctx context.Context, o ProbeOptions) (Features, error) {
 	f := Features{ExactOutput: o.ExactOutput}

@@ -3,13 +3,11 @@ package real
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -44,9 +42,7 @@ type Target struct {
 	client *wire.Client
 	clock  *clock.Clock
 	header http.Header
-	// redact replaces the header values that we were given, wherever a server
-	// repeats them: no error body may carry a key to a file.
-	redact *strings.Replacer
+	secrets secrets
 	runID  string // 16 hexadecimal digits
 }
 
@@ -55,7 +51,7 @@ type Target struct {
 func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Header) *Target {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails, see crypto/rand
-	redact := redactor(header, e.User)
+	hidden := secretsOf(header, e.User)
 	h := header.Clone()
 	if h == nil {
 		h = make(http.Header)
@@ -69,36 +65,7 @@ func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Head
 		r := http.Request{Header: h}
 		r.SetBasicAuth(e.User.Username(), password)
 	}
-	return &Target{Endpoint: e, client: client, clock: c, header: h, redact: redact, runID: hex.EncodeToString(id[:])}
-}
-
-// leastSecret is the shortest text taken for a secret: redacting "no" wherever
-// it stands would make messages unreadable and hide nothing.
-const leastSecret = 6
-
-// redactor replaces every value of the headers, whole and in its parts (a scheme
-// word, the cookies of a jar), and the userinfo of the URL.
-func redactor(h http.Header, user *url.Userinfo) *strings.Replacer {
-	var secrets []string
-	for _, values := range h {
-		for _, v := range values {
-			secrets = append(secrets, v)
-			secrets = append(secrets, strings.FieldsFunc(v, func(r rune) bool { return strings.ContainsRune(" ;,=\"", r) })...)
-		}
-	}
-	if user != nil {
-		password, _ := user.Password()
-		pair := user.Username() + ":" + password
-		secrets = append(secrets, pair, password, user.Username(), user.String(), base64.StdEncoding.EncodeToString([]byte(pair)))
-	}
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) }) // the longest match first
-	var pairs []string
-	for _, s := range secrets {
-		if len(s) >= leastSecret && s != "Bearer" {
-			pairs = append(pairs, s, "(redacted)")
-		}
-	}
-	return strings.NewReplacer(pairs...)
+	return &Target{Endpoint: e, client: client, clock: c, header: h, secrets: hidden, runID: hex.EncodeToString(id[:])}
 }
 
 func setDefault(h http.Header, key, value string) {
@@ -143,14 +110,18 @@ func (t *Target) send(ctx context.Context, x *exchange, body []byte, fresh bool)
 	}
 	err := t.client.Do(ctx, &x.a, &req, x)
 	x.conclude(ctx, err)
-	x.a.Error, x.a.ErrorBody = t.redact.Replace(x.a.Error), t.redact.Replace(x.a.ErrorBody)
+	for _, text := range []*string{&x.a.Error, &x.a.ErrorBody, &x.a.FinishReason, &x.a.StopReason, &x.a.Model} {
+		*text = t.secrets.redact(*text)
+	}
 	if x.a.Ended == 0 {
 		x.a.Ended = record.Stamp(t.clock.Now())
 	}
 }
 
 // newExchange makes an exchange for the target's dialect.
-func (t *Target) newExchange() *exchange { return &exchange{reader: t.Dialect.NewReader()} }
+func (t *Target) newExchange() *exchange {
+	return &exchange{reader: t.Dialect.NewReader(), secrets: t.secrets}
+}
 
 // Try sends one request outside of any measurement and returns what became of
 // it. A stale connection is tried once more.
