@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/assay-bench/assay/record"
@@ -61,7 +62,11 @@ func (cn *conn) begin(ctx context.Context, sink Sink, total record.Stamp) {
 // end forgets the exchange and what only a large one needed.
 func (cn *conn) end() {
 	cn.ctx, cn.sink = nil, nil
-	if len(cn.buf) > tlsRead {
+	switch {
+	case len(cn.buf) == largeRead:
+		largeBuffers.Put((*[largeRead]byte)(cn.buf))
+		cn.buf = nil
+	case len(cn.buf) > tlsRead:
 		cn.buf = nil
 	}
 }
@@ -95,17 +100,21 @@ func after(s record.Stamp, d time.Duration) record.Stamp {
 	return s.Add(d)
 }
 
-// pull reads once. It grows the buffer for the next time when it was filled.
+// pull reads once.
 func (cn *conn) pull() ([]byte, ReadStamp, error) {
 	n, st, err := cn.raw.pull(cn.top, cn.buf)
 	return cn.buf[:max(n, 0)], st, err
 }
 
+// grow gets a larger buffer for the rest of the exchange if a read of n bytes
+// has filled this one.
 func (cn *conn) grow(n int) {
 	if n == len(cn.buf) && n < largeRead {
-		cn.buf = make([]byte, largeRead)
+		cn.buf = largeBuffers.Get().(*[largeRead]byte)[:]
 	}
 }
+
+var largeBuffers = sync.Pool{New: func() any { return new([largeRead]byte) }}
 
 // emit hands an event to the sink.
 func (cn *conn) emit(f Frame) {
