@@ -38,6 +38,10 @@ type Spec struct {
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitzero"`
 	// ThinkTime of a slot of a closed loop between two requests.
 	ThinkTime time.Duration `yaml:"think_time,omitempty" json:"think_time_ns,omitzero"`
+	// Ramp spreads the first requests of a closed loop over so long, instead of a
+	// burst: slots with equal lengths that start together stay together, and every
+	// TTFT then contains the prefill of all of them.
+	Ramp time.Duration `yaml:"ramp,omitempty" json:"ramp_ns,omitzero"`
 	// ReusePrompts sends the same prompts in every run, so that a prefix cache
 	// may serve them.
 	ReusePrompts bool `yaml:"reuse_prompts,omitempty" json:"reuse_prompts,omitzero"`
@@ -98,6 +102,7 @@ func (s Spec) Validate() error {
 	case Closed:
 		field("concurrency", checkSlots(s.Concurrency, 1))
 		field("think_time", checkThink(s.ThinkTime))
+		field("ramp", checkThink(s.Ramp))
 		if s.Arrival.Rate != 0 {
 			field("arrival.rate", errors.New("a closed loop has no rate; name an open process (poisson, constant)"))
 		}
@@ -112,6 +117,9 @@ func (s Spec) Validate() error {
 		}
 		if s.ThinkTime != 0 {
 			field("think_time", errors.New("an open loop has none"))
+		}
+		if s.Ramp != 0 {
+			field("ramp", errors.New("an open loop has none"))
 		}
 	default:
 		field("arrival.process", fmt.Errorf("%q is none of %s, %s, %s", s.Arrival.Process, Closed, Constant, Poisson))
@@ -144,6 +152,9 @@ func (s Spec) Describe() string {
 			b.WriteString("no think time")
 		} else {
 			fmt.Fprintf(&b, "think time %v", s.ThinkTime)
+		}
+		if s.Ramp != 0 {
+			fmt.Fprintf(&b, ", started over %v", s.Ramp)
 		}
 	case s.Arrival.Process == Constant:
 		fmt.Fprintf(&b, "open loop, constant %v requests/s", s.Arrival.Rate)

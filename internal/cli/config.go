@@ -104,9 +104,28 @@ func defaultConfig() config {
 	}
 }
 
-// defaultConcurrency of a closed loop: enough to see batching, little enough for
-// a small server. It is filled in last, so that a rate alone makes an open loop.
-const defaultConcurrency = 16
+// The default load keeps 16 requests in flight, enough to see batching and little
+// enough for a small server, and starts them over two seconds, so that slots with
+// equal lengths do not move in lockstep.
+const (
+	defaultConcurrency = 16
+	defaultRamp        = 2 * time.Second
+)
+
+// settle fills in, last of all, what depends on the rest: a rate alone makes an
+// open loop, and a ramp belongs to a warm-up that it can vanish in.
+func (c *config) settle() {
+	w := &c.Workload
+	if w.Open() {
+		return
+	}
+	if w.Concurrency == 0 {
+		w.Concurrency = defaultConcurrency
+	}
+	if w.Ramp == 0 && experiment.Rule(c.Stage.Warmup) != experiment.NoWarmup {
+		w.Ramp = defaultRamp
+	}
+}
 
 // readFile puts a YAML file over the configuration. Errors name line and column.
 func (c *config) readFile(path string) error {

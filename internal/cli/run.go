@@ -51,6 +51,7 @@ type runCmd struct {
 	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, or a range such as 100..900." group:"Workload"`
 	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
 	ThinkTime    *time.Duration   `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests." group:"Workload"`
+	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
 	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
@@ -130,9 +131,7 @@ func (c *runCmd) resolve() (config, error) {
 	if err := c.flags(&cfg); err != nil {
 		return cfg, err
 	}
-	if w := &cfg.Workload; !w.Open() && w.Concurrency == 0 {
-		w.Concurrency = defaultConcurrency
-	}
+	cfg.settle()
 	return cfg, cfg.validate()
 }
 
@@ -211,6 +210,7 @@ func (c *runCmd) workloadFlags(w *workload.Spec) error {
 	put(&w.PromptTokens, c.PromptTokens)
 	put(&w.OutputTokens, c.OutputTokens)
 	put(&w.ThinkTime, c.ThinkTime)
+	put(&w.Ramp, c.Ramp)
 	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
 	return nil
 }
@@ -424,7 +424,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 func loop(p *workload.Plan) sched.Config {
 	s := p.Spec()
 	if !s.Open() {
-		c := sched.Config{Concurrency: s.Concurrency}
+		c := sched.Config{Concurrency: s.Concurrency, Ramp: int64(s.Ramp)}
 		if think := int64(p.ThinkTime()); think > 0 {
 			c.Think = func() int64 { return think }
 		}
