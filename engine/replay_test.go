@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -14,29 +15,37 @@ import (
 // until all have finished; observe may be nil.
 func drive(t testing.TB, e *Engine, requests []*Request, observe func(*Step)) {
 	t.Helper()
-	now, next := int64(0), 0
-	for {
-		for next < len(requests) && requests[next].Queued <= now {
-			if err := e.Add(requests[next].Queued, requests[next]); err != nil {
-				t.Fatal(err)
-			}
-			next++
-		}
-		if !e.HasWork() {
-			if next == len(requests) {
-				return
-			}
-			now = requests[next].Queued
-			continue
-		}
-		s := e.Step(now)
+	err := e.Replay(requests, func(s *Step) {
 		if s.ScheduledTokens == 0 {
-			t.Fatalf("step at %d computed nothing", now)
+			t.Fatalf("step at %d computed nothing", s.Start)
 		}
 		if observe != nil {
 			observe(s)
 		}
-		now = s.End
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestReplayRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		requests []*Request
+		want     string
+	}{
+		{"no prompt", []*Request{{PromptTokens: 1, OutputTokens: 1}, {OutputTokens: 1}}, "request 1"},
+		{"out of order", []*Request{{PromptTokens: 1, Queued: 9}, {PromptTokens: 1, Queued: 5}}, "before the one before"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, err := New(DefaultConfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := e.Replay(c.requests, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
 	}
 }
 
