@@ -70,7 +70,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAdmissionControl(t *testing.T) {
-	cfg := fastConfig()
+	cfg := slowConfig()
 	cfg.MaxQueued = 2
 	cfg.Engine.MaxNumSeqs = 1
 	r := start(t, cfg)
@@ -129,6 +129,17 @@ func TestSmallEndpoints(t *testing.T) {
 	if usage.Usage.Prompt != tokens.Count {
 		t.Errorf("usage says %d prompt tokens, /tokenize %d", usage.Usage.Prompt, tokens.Count)
 	}
+}
+
+func TestNamesAndPrefix(t *testing.T) {
+	cfg := fastConfig()
+	cfg.Aliases, cfg.PathPrefix = []string{"nickname"}, "/team-a"
+	r := start(t, cfg)
+	if body := r.get("/team-a/v1/models"); !strings.Contains(body, `"id":"nickname"`) || !strings.Contains(body, cfg.ModelName) {
+		t.Error(body)
+	}
+	r.post(200, "/team-a/v1/completions", `{"model":"nickname","prompt":"x","max_tokens":1}`)
+	r.post(404, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
 }
 
 // The same prompt hits the prefix cache, another salt or a reset makes it miss,

@@ -17,6 +17,27 @@
 // A request joins the first step that starts at or after its queued stamp. An
 // idle engine starts a step at that stamp.
 //
+// If the machine is too busy, the plan runs ahead of the writes and the loop
+// catches up as fast as it can, as a server of too little CPU does. [Config.TruthLog]
+// has the stamps of plan and write side by side.
+//
+// A step's events are encoded while it runs, and each is one write call that
+// does not wait. What a full socket does not take goes to a goroutine of its
+// connection, so that a client that does not read holds up nobody.
+//
+// # What is like vLLM, and what is not
+//
+// Stream shapes, error bodies, keep-alive of 5 s, names, labels, buckets and
+// semantics of /metrics follow vLLM 0.33 with one API process: a first event
+// only when there is a token, usage and [DONE] as there, 0 observed for the time
+// per output token of one-token answers, no sample for clients that leave. The
+// frontend costs what this server costs, some 50 us a request, not what Python
+// costs. Sampling fields are checked and have no effect; stop strings, logprobs
+// and tool calls are accepted and never appear; echo and best_of are refused.
+// The length of an answer is max_tokens with ignore_eos, else a lognormal draw
+// that depends on prompt, seed and choice alone. Faults come by [FaultHeader] or
+// [Config.Fault].
+//
 // # Words for tokens
 //
 // The tokenizer is deterministic and has no data files. Text is cut into runs of

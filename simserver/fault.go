@@ -17,8 +17,10 @@ type Fault struct {
 	text string // as written, for the truth log
 
 	Status       int    // answer with this HTTP status and an error body
+	RetryAfter   int    // with the header Retry-After, in seconds
 	Redirect     string // answer 307 to this location
 	NotStreaming bool   // answer a streaming request with one JSON body
+	Empty        bool   // finish ("stop") without any token
 	Restart      bool   // see [Server.Restart]
 
 	ErrorAfter    int           // in-stream error event after so many tokens, then [DONE]
@@ -58,6 +60,7 @@ func (f *Fault) String() string { return f.text }
 // ParseFault reads faults as "name" or "name=value", several separated by ";":
 //
 //	status=503             HTTP error               redirect=URL       307
+//	retry-after=SECONDS    with status              empty              no token at all
 //	restart                all is lost              split=K  merge=K   writes an event, events a write
 //	not-streaming          JSON instead of events   late-headers[=2s]  with the first event, or held so long
 //	error-after=K          in-stream error          end-after=K        clean end of the body, no finish
@@ -85,6 +88,10 @@ func (f *Fault) set(name, value string) (err error) {
 	switch name {
 	case "status":
 		f.Status, err = count(value, 0, 400, 599)
+	case "retry-after":
+		f.RetryAfter, err = count(value, 0, 1, 86400)
+	case "empty":
+		f.Empty = true
 	case "redirect":
 		f.Redirect = value
 		if value == "" || strings.ContainsAny(value, "\r\n") {

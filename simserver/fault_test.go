@@ -27,6 +27,16 @@ func TestFaults(t *testing.T) {
 				t.Errorf("status %d, body %s", resp.StatusCode, body)
 			}
 		}},
+		{fault: "status=429;retry-after=7", check: func(t *testing.T, resp *http.Response, body string, _ tally, err error) {
+			if resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "7" {
+				t.Errorf("status %d, Retry-After %q", resp.StatusCode, resp.Header.Get("Retry-After"))
+			}
+		}},
+		{fault: "empty", check: func(t *testing.T, resp *http.Response, body string, sum tally, err error) {
+			if sum.tokens != 0 || sum.completion != 0 || sum.text != "" || !sum.done || len(sum.finish) != 1 || sum.finish[0] != "stop" || sum.roles != 1 {
+				t.Errorf("%+v", sum)
+			}
+		}},
 		{fault: "redirect=http://other.example/v1", check: func(t *testing.T, resp *http.Response, body string, _ tally, err error) {
 			if resp.StatusCode != 307 || resp.Header.Get("Location") != "http://other.example/v1" {
 				t.Errorf("status %d to %q", resp.StatusCode, resp.Header.Get("Location"))
@@ -201,7 +211,7 @@ func TestFaultShare(t *testing.T) {
 // A client that leaves frees its place; its request is not counted as finished.
 func TestDisconnectAborts(t *testing.T) {
 	sink := newTruthSink()
-	cfg := fastConfig()
+	cfg := slowConfig()
 	cfg.TruthLog = sink
 	r := start(t, cfg)
 	for _, stream := range []bool{true, false} {

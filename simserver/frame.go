@@ -109,14 +109,14 @@ func (c *core) tail(st *stream) {
 // finish encodes [DONE] and the end of the body.
 func (c *core) finish(st *stream, outcome string) {
 	if st.fault.NoDone {
-		c.end0(st, outcome)
+		c.endBody(st, outcome)
 		return
 	}
 	c.put(st, "data: ", []byte("[DONE]"), frame{kind: "done", then: thenDone, outcome: outcome})
 }
 
-// end0 encodes the end of the body alone.
-func (c *core) end0(st *stream, outcome string) {
+// endBody encodes the end of the body alone.
+func (c *core) endBody(st *stream, outcome string) {
 	f := frame{st: st, kind: "end", from: len(c.buf), then: thenDone, outcome: outcome}
 	c.buf = st.appendPrelude(c.buf)
 	if st.chunked {
@@ -147,7 +147,7 @@ func (c *core) cut(st *stream) bool {
 		c.put(st, "data: ", c.event, frame{kind: "error"})
 		c.finish(st, "error")
 	case at(f.EndAfter):
-		c.end0(st, "fault")
+		c.endBody(st, "fault")
 	case at(f.TruncateAfter):
 		c.bare(st, frame{kind: "end", then: thenClose, outcome: "fault"})
 	case at(f.ResetAfter):

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,7 +21,11 @@ func (c *conn) handle(req *http.Request) bool {
 		return false
 	}
 	s := c.srv
-	path := req.URL.Path
+	path, under := strings.CutPrefix(req.URL.Path, s.cfg.PathPrefix)
+	if !under {
+		return c.respond(req, keep, &reply{status: 404, body: []byte(`{"detail":"Not Found"}`)})
+	}
+	req.URL.Path = path
 	if s.cfg.APIKey != "" && strings.HasPrefix(path, "/v1/") && req.Header.Get("Authorization") != "Bearer "+s.cfg.APIKey {
 		return c.respond(req, keep, &reply{status: 401, body: []byte(`{"error":"Unauthorized"}`)})
 	}
@@ -61,7 +66,11 @@ var endpoints = map[string]string{
 func (s *Server) answer(path string, body []byte) *reply {
 	switch path {
 	case "/v1/models":
-		return jsonReply(map[string]any{"object": "list", "data": []any{s.model()}})
+		models := []any{s.model(s.cfg.ModelName)}
+		for _, name := range s.cfg.Aliases {
+			models = append(models, s.model(name))
+		}
+		return jsonReply(map[string]any{"object": "list", "data": models})
 	case "/version":
 		return jsonReply(map[string]any{"version": Version})
 	case "/load":
@@ -82,22 +91,25 @@ func (s *Server) answer(path string, body []byte) *reply {
 	return &reply{status: 200} // /health, /ping
 }
 
-func (s *Server) model() map[string]any {
+func (s *Server) model(name string) map[string]any {
 	return map[string]any{
-		"id": s.cfg.ModelName, "object": "model", "created": s.unix(0) / 1e9, "owned_by": "vllm",
+		"id": name, "object": "model", "created": s.unix(0) / 1e9, "owned_by": "vllm",
 		"root": s.cfg.ModelName, "parent": nil, "max_model_len": s.maxModelLen, "permission": []any{},
 	}
 }
 
 func (s *Server) oneModel(name string) *reply {
+	if name == "" {
+		return &reply{status: 404, body: []byte(`{"detail":"Not Found"}`)}
+	}
 	if err := s.checkModel(name); err != nil {
 		return errorReply(err)
 	}
-	return jsonReply(s.model())
+	return jsonReply(s.model(name))
 }
 
 func (s *Server) checkModel(name string) *apiError {
-	if name == "" || name == s.cfg.ModelName {
+	if name == "" || name == s.cfg.ModelName || slices.Contains(s.cfg.Aliases, name) {
 		return nil
 	}
 	return &apiError{404, "NotFoundError", fmt.Sprintf("The model `%s` does not exist.", name), "model"}
@@ -177,7 +189,9 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 	case fault.Redirect != "":
 		return c.respond(req, keep, &reply{status: 307, location: fault.Redirect})
 	case fault.Status != 0:
-		return c.respond(req, keep, errorReply(&apiError{fault.Status, http.StatusText(fault.Status), "A fault was asked for.", ""}))
+		r := errorReply(&apiError{fault.Status, http.StatusText(fault.Status), "A fault was asked for.", ""})
+		r.retryAfter = fault.RetryAfter
+		return c.respond(req, keep, r)
 	case fault.NotStreaming:
 		g.stream = false
 	}
@@ -304,6 +318,9 @@ func (st *stream) makeSequences() {
 		for i := range g.n {
 			q := &sequence{st: st, index: len(st.seqs), prompt: prompt, key: mix(content + uint64(i))}
 			q.req = engineRequest(q, g, st.core.srv.cfg.MeanOutput)
+			if st.fault.Empty {
+				q.req.OutputTokens, q.req.Stop = 0, true
+			}
 			q.req.BlockHashes = blockHashes(q.allTokens(), cfg.BlockSize, g.cacheSalt)
 			st.seqs = append(st.seqs, q)
 		}
@@ -317,8 +334,10 @@ type reply struct {
 	body     []byte
 	allow    string
 	location string
-	streamed bool // the body follows
-	chunked  bool // in chunks
+	// retryAfter is in seconds, 0 for none.
+	retryAfter int
+	streamed   bool // the body follows
+	chunked    bool // in chunks
 }
 
 func jsonReply(v any) *reply {
@@ -371,6 +390,9 @@ func appendHead(b []byte, r *reply, closing bool, date, requestID string) []byte
 	}
 	if r.location != "" {
 		line("location", r.location)
+	}
+	if r.retryAfter > 0 {
+		line("retry-after", strconv.Itoa(r.retryAfter))
 	}
 	if requestID != "" {
 		line("x-request-id", requestID)

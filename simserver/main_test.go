@@ -35,6 +35,14 @@ func fastConfig() Config {
 	return c
 }
 
+// slowConfig takes 3 ms a step, so that long answers do not end by themselves
+// while a test looks at them.
+func slowConfig() Config {
+	c := fastConfig()
+	c.Engine.Constants.StepUs = 3000
+	return c
+}
+
 // rig is a server under test with a client of its own.
 type rig struct {
 	t      *testing.T

@@ -29,6 +29,10 @@ type Config struct {
 	// X-data-parallel-rank header. Each has its own label and its own seed.
 	Engines   int
 	ModelName string // as served; "" is "meta-llama/Llama-3.1-8B-Instruct"
+	// Aliases are further names that requests may use; metrics have the first.
+	Aliases []string
+	// PathPrefix stands before all paths, as behind a gateway: "/team-a".
+	PathPrefix string
 
 	// APIKey, if set, is asked for under /v1.
 	APIKey string

@@ -303,7 +303,7 @@ func TestServesOnce(t *testing.T) {
 // Closing in the middle of answers ends them and leaves nothing running.
 func TestCloseInFlight(t *testing.T) {
 	sink := newTruthSink()
-	cfg := fastConfig()
+	cfg := slowConfig()
 	cfg.TruthLog = sink
 	r := start(t, cfg)
 	resp, err := r.client.Do(r.request("POST", "/v1/completions", `{"prompt":"x","max_tokens":8000,"ignore_eos":true,"stream":true}`))

@@ -87,7 +87,7 @@ type TruthEvent struct {
 	Tokens  int    // that the event hands out
 	Planned int64  // end of the step
 	Before  int64  // just before the write call
-	After   int64  // just after it; 0: the socket was full, or held by a fault, and the bytes were queued
+	After   int64  // just after it; 0: the bytes were queued (full socket, or a fault), or not stamped (headers)
 	Bytes   int
 }
 
