@@ -8,17 +8,15 @@ import "math"
 type Bound struct {
 	// Lo and Hi are the bounds of the bucket that holds the sample. Hi is +Inf
 	// beyond the last bound.
-	Lo float64 `json:"lo"`
-	Hi float64 `json:"hi"`
+	Lo, Hi float64
 	// TightLo and TightHi are never wider: they use the sum of all samples too.
-	TightLo float64 `json:"tight_lo"`
-	TightHi float64 `json:"tight_hi"`
+	TightLo, TightHi float64
 	// ShareInBucket is the share of all samples that lie in the bucket.
-	ShareInBucket float64 `json:"share_in_bucket"`
+	ShareInBucket float64
 	// SumFits is false if no samples with these buckets can have this sum (the
 	// server's scrape was not atomic, or samples were negative). TightLo and
 	// TightHi are the bucket's then.
-	SumFits bool `json:"sum_fits"`
+	SumFits bool
 }
 
 // Resolved reports whether the bucket tells something: it does not start at 0

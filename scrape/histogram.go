@@ -10,9 +10,8 @@ import (
 
 // Bucket holds the samples of a window in (Lo, Hi].
 type Bucket struct {
-	Lo    float64 `json:"lo"`
-	Hi    float64 `json:"hi"`
-	Count uint64  `json:"count"`
+	Lo, Hi float64
+	Count  uint64
 }
 
 // HistogramDelta are the samples that a histogram took in over a window.
