@@ -15,7 +15,6 @@ type clientSide struct {
 	window    record.Window
 	lateness  []float64 // ms, without connection set-up
 	setUp     []float64 // ms, of the requests that needed a new connection
-	readLag   []float64 // ms, the largest of each request
 	due, sent int
 	attempts  int
 	stale     int
@@ -49,14 +48,13 @@ func (c *clientSide) add(a *record.Attempt) {
 	// The first text event of a reply has no gap before it to spoil.
 	c.text += max(0, a.TextEvents-1)
 	c.coalesced += a.CoalescedText
-	if a.KernelEvents > 0 {
-		c.readLag = append(c.readLag, float64(a.ReadLagMax)/1e6)
-	}
 	c.events += a.Events
 	c.kernel += a.KernelEvents
 }
 
-func (c *clientSide) verdict(h result.ClientHealth, l result.ClientLimits) result.ClientVerdict {
+// verdict judges by the limits. readLag is that of the window's events; nil if
+// none has a kernel stamp.
+func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l result.ClientLimits) result.ClientVerdict {
 	v := result.ClientVerdict{Verdict: result.Valid, Stamps: c.stamps()}
 	check := func(ch result.Check) {
 		v.Checks = append(v.Checks, ch)
@@ -69,8 +67,12 @@ func (c *clientSide) verdict(h result.ClientHealth, l result.ClientLimits) resul
 		late.Text += fmt.Sprintf(", beside connection set-up p99 %.3g ms", *worst)
 	}
 	check(late)
-	if len(c.readLag) > 0 {
-		check(atMost("read lag p99", "ms", p99(c.readLag), ms(l.ReadLag)))
+	if readLag != nil && readLag.N > 0 {
+		worst := readLag.P99
+		if worst == nil { // too few events: the largest is stricter
+			worst = readLag.Max
+		}
+		check(atMost("read lag p99", "ms", worst, ms(l.ReadLag)))
 	}
 	check(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced))
 	check(atLeast("due requests sent", "share", share(c.sent, c.due), l.Sent))

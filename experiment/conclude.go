@@ -44,7 +44,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	m.Result(&st)
 	st.Cooldown = time.Duration(last - i.Window.End)
 	st.Stability = stab.verdict()
-	st.Client = client.verdict(i.Health, l)
+	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
 	st.Server = sums.compare(i.Server)
 	return st

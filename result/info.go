@@ -31,7 +31,7 @@ type StageInfo struct {
 // run.
 type ClientLimits struct {
 	SendLateness time.Duration `yaml:"send_lateness" json:"send_lateness_ns"` // p99
-	ReadLag      time.Duration `yaml:"read_lag" json:"read_lag_ns"`           // p99 of each request's largest
+	ReadLag      time.Duration `yaml:"read_lag" json:"read_lag_ns"`           // p99 of the events
 	Coalesced    float64       `yaml:"coalesced" json:"coalesced"`            // most, share of text events
 	Sent         float64       `yaml:"sent" json:"sent"`                      // least, share of due requests
 	GCPause      time.Duration `yaml:"gc_pause" json:"gc_pause_ns"`           // longest
