@@ -20,6 +20,7 @@ type Client struct {
 	preferred atomic.Int32  // address that last answered
 	next      atomic.Int64  // address for the next request, spread mode
 	learned   atomic.Int64  // keep-alive of the server in ns; 0: not told
+	wall      *wallOffset
 	stats     counters
 
 	mu     sync.Mutex
@@ -29,7 +30,7 @@ type Client struct {
 }
 
 type counters struct {
-	opened, reused, stale, closed, reconnects, stepped atomic.Int64
+	opened, reused, stale, closed, reconnects atomic.Int64
 }
 
 // Stats counts what happened to connections since the client was made.
@@ -57,7 +58,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, resolving: make(chan struct{}, 1), idle: make(map[int][]*conn)}, nil
+	return &Client{cfg: cfg, resolving: make(chan struct{}, 1), idle: make(map[int][]*conn), wall: newWallOffset(cfg.Clock)}, nil
 }
 
 func (c *Client) now() record.Stamp { return record.Stamp(c.cfg.Clock.Now()) }
@@ -78,7 +79,7 @@ func (c *Client) Stats() Stats {
 	s := &c.stats
 	return Stats{
 		Opened: s.opened.Load(), Closed: s.closed.Load(), Reused: s.reused.Load(),
-		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClockSteps: s.stepped.Load(),
+		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClockSteps: c.wall.steps.Load(),
 	}
 }
 

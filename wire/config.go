@@ -78,7 +78,8 @@ type Config struct {
 	MaxEvent int
 	// MaxHead bounds the response head in bytes; 0 means DefaultMaxHead.
 	MaxHead int
-	// UserStamps turns the kernel's receive stamps off.
+	// UserStamps turns the kernel's receive stamps off, which are used where
+	// there are any (Linux on amd64 and arm64).
 	UserStamps bool
 	// Clock gives the stamps.
 	Clock *clock.Clock

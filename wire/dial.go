@@ -113,6 +113,9 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 		return nil, &Error{Outcome: record.ConnectTCP, Err: err}
 	}
 	sc := newStampConn(raw, c.cfg.Clock)
+	if !c.cfg.UserStamps {
+		sc.rx = newReceiver(raw, c.wall)
+	}
 	top, err := c.layer(ctx, r, sc, t)
 	if err != nil {
 		raw.Close()

@@ -12,7 +12,7 @@ import (
 type stampConn struct {
 	net.Conn
 	clock *clock.Clock
-	rx    *receiver // reads with kernel stamps; nil: user space
+	rx    *receiver // reads with the kernel's stamps; nil: user space
 
 	// The latest raw read.
 	reads  uint64 // how many there were

@@ -1,0 +1,128 @@
+//go:build linux && (amd64 || arm64)
+
+package wire
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/assay-bench/assay/internal/clock"
+	"github.com/assay-bench/assay/record"
+)
+
+// receiver reads a TCP socket by recvmsg, with the kernel's software receive
+// stamp (SO_TIMESTAMPING, linux/Documentation/networking/timestamping.rst) and
+// the number of bytes still queued (TCP_INQ). Of several segments that were
+// queued before the read, the stamp is that of the last one.
+type receiver struct {
+	raw  syscall.RawConn
+	wall *wallOffset
+
+	// The read that is going on. The closure is made once, so that a read
+	// allocates nothing.
+	try   func(fd uintptr) bool
+	msg   unix.Msghdr
+	iov   unix.Iovec
+	ctl   [128]byte
+	n     int
+	errno syscall.Errno
+}
+
+// newReceiver returns nil if the socket has no kernel stamps.
+func newReceiver(c net.Conn, wall *wallOffset) *receiver {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	var serr error
+	err = raw.Control(func(fd uintptr) {
+		const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+		serr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
+		if serr == nil {
+			serr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
+		}
+	})
+	if err != nil || serr != nil {
+		return nil
+	}
+	r := &receiver{raw: raw, wall: wall}
+	r.try = r.recvmsg
+	return r
+}
+
+// recvmsg reports whether the read is over; if not, the caller waits.
+func (r *receiver) recvmsg(fd uintptr) bool {
+	for {
+		r.msg.Control = &r.ctl[0]
+		r.msg.SetControllen(len(r.ctl))
+		n, _, errno := syscall.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
+		switch errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		r.n, r.errno = int(n), errno
+		return true
+	}
+}
+
+// read is one raw read, as of net.Conn.
+func (r *receiver) read(p []byte, clk *clock.Clock) (int, ReadStamp, error) {
+	if len(p) == 0 {
+		return 0, ReadStamp{}, nil
+	}
+	r.iov.Base = &p[0]
+	r.iov.SetLen(len(p))
+	r.msg.Iov, r.msg.Iovlen = &r.iov, 1
+	err := r.raw.Read(r.try)
+	now := record.Stamp(clk.Now())
+	r.iov.Base = nil
+	switch {
+	case err != nil:
+		return 0, ReadStamp{}, err
+	case r.errno != 0:
+		return 0, ReadStamp{}, os.NewSyscallError("recvmsg", r.errno)
+	case r.n == 0:
+		return 0, ReadStamp{}, io.EOF
+	}
+	st := ReadStamp{At: now, Read: now, Shared: r.n == len(p)}
+	r.control(&st)
+	return r.n, st, nil
+}
+
+// control takes the kernel's stamp and the queue length from the control
+// messages. A first packet after the stamps were turned on may have none.
+func (r *receiver) control(st *ReadStamp) {
+	const header = unix.SizeofCmsghdr
+	b := r.ctl[:min(int(r.msg.Controllen), len(r.ctl))]
+	for len(b) >= header {
+		size := binary.NativeEndian.Uint64(b)
+		level, kind := binary.NativeEndian.Uint32(b[8:]), binary.NativeEndian.Uint32(b[12:])
+		if size < header || size > uint64(len(b)) {
+			return
+		}
+		data := b[header:size]
+		switch {
+		case level == unix.SOL_SOCKET && kind == unix.SO_TIMESTAMPING && len(data) >= 16:
+			sec, nsec := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint64(data[8:])
+			if sec != 0 {
+				st.At, st.Kernel = r.wall.stamp(int64(sec)*1e9+int64(nsec), st.Read), true
+			}
+		case level == unix.IPPROTO_TCP && kind == unix.TCP_CM_INQ && len(data) >= 4:
+			// 1 is also what the kernel says when only the FIN is behind.
+			st.Shared = int32(binary.NativeEndian.Uint32(data)) > 1
+		}
+		b = b[min((size+7)&^7, uint64(len(b))):]
+	}
+}
