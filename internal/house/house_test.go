@@ -40,6 +40,7 @@ func edges() map[string][]string {
 		"metric":     {"record", "result", "stat"},
 		"load/sched": {"workload", "record"},
 		"simserver":  {"engine", "record", "internal/clock"},
+		"replay":     {"engine", "result", "stat"}, // a simulation beside the recording of a real server
 		"rundir":     {"record", "result"},
 		"dialect":    {"record"},
 		// floor 4
