@@ -16,16 +16,17 @@ func engineRequest(q *sequence, g *generation, meanOutput float64) engine.Reques
 	}
 }
 
-// allTokens is the prompt and the output to come. The last output token is not
-// in the KV cache when the request ends, so that no block can end with it; its
-// hash does no harm.
-func (q *sequence) allTokens() []int {
-	ids := make([]int, 0, len(q.prompt)+q.req.OutputTokens)
-	ids = append(ids, q.prompt...)
-	for j := range q.req.OutputTokens {
-		ids = append(ids, q.token(j))
-	}
-	return ids
+// blockHashes are those of the prompt and of the output to come. The last output
+// token is not in the KV cache when the request ends, so that no block can end
+// with it; its hash does no harm.
+func (q *sequence) blockHashes(blockTokens int) []uint64 {
+	prompt := len(q.prompt)
+	return blockHashes(func(i int) int {
+		if i < prompt {
+			return q.prompt[i]
+		}
+		return q.token(i - prompt)
+	}, prompt+q.req.OutputTokens, blockTokens, q.st.gen.cacheSalt)
 }
 
 // echoID is the X-Request-Id of the answer, "" if the server sends none.

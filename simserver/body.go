@@ -105,8 +105,9 @@ type generation struct {
 	cacheSalt       string
 }
 
-// maxChoices bounds n times the number of prompts, as VLLM_MAX_N_SEQUENCES does for n.
-const maxChoices = 16384
+// maxChoices bounds n times the number of prompts, for memory's sake: vLLM's own
+// bound on n is 16384.
+const maxChoices = 1024
 
 // decodeBody reads a JSON body into v with vLLM's answer to one that is not JSON.
 func decodeBody(body []byte, v any) *apiError {

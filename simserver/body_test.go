@@ -35,7 +35,7 @@ func TestRefusals(t *testing.T) {
 		"zero tokens":         {text, `{"prompt":"x","max_tokens":0}`, 400, "max_tokens must be at least 1, got 0."},
 		"min above max":       {text, `{"prompt":"x","max_tokens":3,"min_tokens":4}`, 400, "min_tokens must be less than or equal to max_tokens=3, got 4."},
 		"n":                   {text, `{"prompt":"x","n":0}`, 400, "n must be at least 1, got 0."},
-		"many choices":        {text, `{"prompt":[[1],[2],[3]],"n":16000}`, 400, "more than 16384 sequences"},
+		"many choices":        {text, `{"prompt":[[1],[2],[3]],"n":1000}`, 400, "more than 1024 sequences"},
 		"temperature":         {text, `{"prompt":"x","temperature":-0.5}`, 400, "temperature must be non-negative, got -0.5."},
 		"top_p":               {text, `{"prompt":"x","top_p":0}`, 400, "top_p must be in (0, 1], got 0."},
 		"stream options":      {text, `{"prompt":"x","stream_options":{"include_usage":true}}`, 400, "Stream options can only be defined when `stream=True`."},
@@ -235,7 +235,10 @@ func TestBlockHashes(t *testing.T) {
 		other := slices.Clone(ids)
 		at := rapid.IntRange(0, len(ids)-1).Draw(t, "at")
 		other[at] += 10
-		a, b := blockHashes(ids, 4, ""), blockHashes(other, 4, "")
+		hash := func(ids []int) []uint64 {
+			return blockHashes(func(i int) int { return ids[i] }, len(ids), 4, "")
+		}
+		a, b := hash(ids), hash(other)
 		if len(a) != len(ids)/4 {
 			t.Fatalf("%d hashes of %d tokens", len(a), len(ids))
 		}

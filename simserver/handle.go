@@ -321,7 +321,7 @@ func (st *stream) makeSequences() {
 			if st.fault.Empty {
 				q.req.OutputTokens, q.req.Stop = 0, true
 			}
-			q.req.BlockHashes = blockHashes(q.allTokens(), cfg.BlockSize, g.cacheSalt)
+			q.req.BlockHashes = q.blockHashes(cfg.BlockSize)
 			st.seqs = append(st.seqs, q)
 		}
 	}

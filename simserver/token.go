@@ -161,20 +161,19 @@ func chatTokens(messages []message, specialTokens, generationPrompt bool) []int 
 	return ids
 }
 
-// blockHashes chains a hash over every full block of ids, so that equal hashes
-// mean equal prefixes. The salt keeps tenants or runs apart.
-func blockHashes(ids []int, blockTokens int, salt string) []uint64 {
+// blockHashes chains a hash over every full block of n tokens, so that equal
+// hashes mean equal prefixes. The salt keeps tenants or runs apart.
+func blockHashes(token func(i int) int, n, blockTokens int, salt string) []uint64 {
 	h := uint64(0x9e3779b97f4a7c15)
 	for i := range len(salt) {
 		h = mix(h ^ uint64(salt[i]))
 	}
-	out := make([]uint64, 0, len(ids)/blockTokens)
-	for len(ids) >= blockTokens {
-		for _, id := range ids[:blockTokens] {
-			h = mix(h ^ uint64(id))
+	out := make([]uint64, 0, n/blockTokens)
+	for i := range n / blockTokens * blockTokens {
+		h = mix(h ^ uint64(token(i)))
+		if (i+1)%blockTokens == 0 {
+			out = append(out, h)
 		}
-		out = append(out, h)
-		ids = ids[blockTokens:]
 	}
 	return out
 }
