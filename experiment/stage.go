@@ -291,7 +291,8 @@ func (s *Stage) Live(now record.Stamp) Live {
 	return l
 }
 
-// Info returns what was decided so far; now closes a window that is still open.
+// Info returns what was decided so far; now closes a window whose end is not
+// declared yet, and 0 leaves it open.
 func (s *Stage) Info(now record.Stamp) result.StageInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -60,10 +60,16 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		Transport: m.Transport, Warnings: m.Warnings,
 	}
 	for _, info := range m.Stages {
+		if info.WindowClosed == "" {
+			info = experiment.CutShort(info, r.Records)
+		}
 		out.Stages = append(out.Stages, experiment.Conclude(info, &m.Target, r.Records, m.Limits, o))
 		if err := r.Err(); err != nil {
 			return nil, usageError{err}
 		}
+	}
+	if !out.Complete && out.Ended == "" {
+		out.Ended = "it died, or is not over yet"
 	}
 	if len(out.Stages) > 0 {
 		out.Stamps = out.Stages[0].Client.Stamps

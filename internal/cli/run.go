@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/internal/clock"
@@ -99,6 +100,7 @@ func (c *runCmd) Run(e *env) error {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	defer context.AfterFunc(ctx, cancel)() // a second Ctrl-C does not wait
 	r := &run{cfg: cfg, env: e, cmd: c}
 	defer r.close()
 	out, err := r.measure(ctx)
@@ -360,7 +362,11 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 }
 
 func (r *run) create(content *workload.Content, f real.Features) error {
-	cfg, err := json.Marshal(r.cfg.redacted())
+	text, err := r.cfg.redacted().yaml()
+	if err != nil {
+		return err
+	}
+	cfg, err := yaml.YAMLToJSON(text) // the same keys and units as in a file
 	if err != nil {
 		return fmt.Errorf("encoding the configuration: %w", err)
 	}
@@ -411,11 +417,16 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		defer show.stop()
 	}
 	health := real.Watch(r.target)
-	err = errors.Join(runner.Run(ctx, st), st.Err())
+	watched := &journal{Stage: st, save: func(i result.StageInfo) error {
+		i.Load = loadText(spec)
+		r.writer.Meta().Stages = []result.StageInfo{i}
+		return r.writer.SaveMeta()
+	}}
+	err = errors.Join(runner.Run(ctx, watched), st.Err())
 	info := st.Info(record.Stamp(r.clock.Now()))
 	info.Load, info.Health, info.CappedTime = loadText(spec), health.Read(), runner.CappedTime()
 	info.Server = account.finish(ctx)
-	r.writer.Meta().Stages = append(r.writer.Meta().Stages, info)
+	r.writer.Meta().Stages = []result.StageInfo{info}
 	r.writer.Meta().Target = r.info
 	return ctx.Err() == nil, err
 }

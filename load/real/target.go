@@ -39,11 +39,11 @@ type Target struct {
 	Dialect dialect.Dialect
 	Options dialect.Options
 
-	client *wire.Client
-	clock  *clock.Clock
-	header http.Header
+	client  *wire.Client
+	clock   *clock.Clock
+	header  http.Header
 	secrets secrets
-	runID  string // 16 hexadecimal digits
+	runID   string // 16 hexadecimal digits
 }
 
 // NewTarget makes a target that talks through client, with the given headers on
