@@ -127,8 +127,8 @@ target_info{version="1"} 1
 			if got := labelOf(x.GetMetric()[0], "note"); got != `a } # "b" 1` {
 				t.Errorf("note = %q", got)
 			}
-			if created, ok := s.createdOf("x_total", seriesKey(x.Metric[0])); !ok || created != 123.5 {
-				t.Errorf("created %g %v", created, ok)
+			if created := s.createdOf("x_total")[seriesKey(x.Metric[0])]; created != 123.5 {
+				t.Errorf("created %g", created)
 			}
 			if !math.IsNaN(scalar(s.Families["g"].Metric[0])) {
 				t.Error("g is not NaN")
@@ -199,10 +199,18 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	for _, name := range []string{"vllm_0_32.txt", "llamacpp.txt"} {
-		f.Add(fixture(f, name), fixture(f, name), textType)
+func BenchmarkParse(b *testing.B) {
+	body := fixture(b, "vllm_0_32.txt")
+	b.SetBytes(int64(len(body)))
+	for b.Loop() {
+		if _, err := Parse(body, vllmType); err != nil {
+			b.Fatal(err)
+		}
 	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(page), []byte(page), textType)
 	f.Add([]byte("# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_count NaN\nh_sum -Inf\n"), []byte("h_sum 1\n"), textType)
 	f.Add([]byte("# TYPE a counter\na_total{b=\"\\\"} 1 # {} 1\"} 2 # {c=\"d\"} 1\na_created 3\n# EOF\n"), []byte("# TYPE a info\n# EOF"), openType)
 	f.Add([]byte("\x0e\n\x01h\x18\x04\"\x07:\x05\x28\x03\x62\x01\x02"), []byte("\x05\n\x01h\x18\x04"), protoType)

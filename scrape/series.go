@@ -84,27 +84,27 @@ func scalar(m *dto.Metric) float64 {
 	}
 }
 
-// createdOf is when the series began, in Unix seconds, if the exposition tells:
-// by a field (protobuf) or by a _created series of its own (text).
-func (s *Scrape) createdOf(name, key string) (seconds float64, known bool) {
+// createdOf tells by key when the series of a family began, in Unix seconds,
+// for those of which the exposition tells it: by a field (protobuf) or by a
+// _created series of its own (text).
+func (s *Scrape) createdOf(name string) map[string]float64 {
 	family := s.Families[name]
 	base := name
 	if family.GetType() != dto.MetricType_HISTOGRAM {
 		base = strings.TrimSuffix(name, "_total")
+	}
+	seconds := map[string]float64{}
+	for _, m := range s.Families[base+"_created"].GetMetric() {
+		seconds[seriesKey(m)] = scalar(m)
 	}
 	for _, m := range family.GetMetric() {
 		stamp := m.GetCounter().GetCreatedTimestamp()
 		if stamp == nil {
 			stamp = m.GetHistogram().GetCreatedTimestamp()
 		}
-		if stamp != nil && seriesKey(m) == key {
-			return float64(stamp.GetSeconds()) + float64(stamp.GetNanos())/1e9, true
+		if stamp != nil {
+			seconds[seriesKey(m)] = float64(stamp.GetSeconds()) + float64(stamp.GetNanos())/1e9
 		}
 	}
-	for _, m := range s.Families[base+"_created"].GetMetric() {
-		if seriesKey(m) == key {
-			return scalar(m), true
-		}
-	}
-	return 0, false
+	return seconds
 }

@@ -181,14 +181,18 @@ func (w *Window) pairs(name string, match Match, types ...dto.MetricType) ([]pai
 			return nil, void(Vanished, name, key, "is not there at the window's end: the set of series changed")
 		}
 	}
+	createdA, createdB := w.A.createdOf(name), w.B.createdOf(name)
 	var all []pair
 	var note *Problem
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		p := pair{key: key, a: before[key], b: after[key]}
-		if p.a == nil {
+		was, ok1 := createdA[key]
+		is, ok2 := createdB[key]
+		switch {
+		case p.a == nil:
 			note = graver(note, w.newcomer(name, p))
-		} else {
-			note = graver(note, w.recreated(name, key))
+		case ok1 && ok2 && was != is:
+			note = void(Restarted, name, key, fmt.Sprintf("was created anew: _created moved from %.3f to %.3f", was, is))
 		}
 		if note.Voids() {
 			return nil, note
@@ -204,16 +208,6 @@ func graver(a, b *Problem) *Problem {
 		return b
 	}
 	return a
-}
-
-// recreated finds a series whose _created stamp moved.
-func (w *Window) recreated(name, key string) *Problem {
-	was, ok1 := w.A.createdOf(name, key)
-	is, ok2 := w.B.createdOf(name, key)
-	if ok1 && ok2 && was != is {
-		return void(Restarted, name, key, fmt.Sprintf("was created anew: _created moved from %.3f to %.3f", was, is))
-	}
-	return nil
 }
 
 // identity are the labels that tell one engine, model or instance from another.
