@@ -102,8 +102,12 @@ const prewarmAtOnce = 16
 
 // Prewarm opens n connections, a few at a time, and leaves them unused. It
 // returns how many it opened, and the first error (an *Error). Those that are
-// not used within the idle bound are dropped again.
+// not used within the idle bound are dropped again. With ConnPerRequest there
+// is nothing to prepare, and it opens none.
 func (c *Client) Prewarm(ctx context.Context, n int) (opened int, err error) {
+	if c.cfg.ConnMode == ConnPerRequest {
+		return 0, nil
+	}
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex

@@ -343,6 +343,9 @@ func TestFallback(t *testing.T) {
 func TestPerRequest(t *testing.T) {
 	addr := serve(t, nil, replies(sseHead+chunk(done)))
 	c := newClient(t, addr, func(c *Config) { c.ConnMode = ConnPerRequest })
+	if n, err := c.Prewarm(t.Context(), 2); n != 0 || err != nil {
+		t.Error(n, err)
+	}
 	for range 3 {
 		if a, err := do(t, c, &recorder{}); err != nil || a.ConnReused {
 			t.Error(err, a.ConnReused)
@@ -350,6 +353,19 @@ func TestPerRequest(t *testing.T) {
 	}
 	if s := c.Stats(); s != (Stats{Opened: 3, Closed: 3}) {
 		t.Errorf("%+v", s)
+	}
+}
+
+func TestFresh(t *testing.T) {
+	c := newClient(t, serve(t, nil, replies(sseHead+chunk(done))), nil)
+	if _, err := c.Prewarm(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	req := post()
+	req.Fresh = true
+	var a record.Attempt
+	if err := c.Do(t.Context(), &a, req, &recorder{}); err != nil || a.ConnReused {
+		t.Error(err, a.ConnReused)
 	}
 }
 

@@ -32,22 +32,19 @@ import (
 func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error {
 	begin := c.now()
 	out := requestBuffers.Get().(*bytes.Buffer)
-	defer func() {
-		if out.Cap() <= keepRequest {
-			requestBuffers.Put(out)
-		}
-	}()
 	if err := c.encode(out, req); err != nil {
+		recycleRequest(out)
 		return c.explain(ctx, req.Header, "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
 	}
 	total := after(begin, c.cfg.Timeouts.Total)
 	cn, err := c.connection(ctx, a, req.Fresh, total)
 	if err != nil {
+		recycleRequest(out)
 		return c.explain(ctx, req.Header, c.connectLimit(total), err)
 	}
 	cn.begin(ctx, sink, total)
 	stop := context.AfterFunc(ctx, func() { cn.raw.SetDeadline(longAgo) })
-	err = cn.exchange(a, req.Method, out.Bytes())
+	err = cn.exchange(a, req.Method, out)
 	if err != nil {
 		err = c.explain(ctx, req.Header, cn.limit, err)
 	}
@@ -84,12 +81,13 @@ func (c *Client) connection(ctx context.Context, a *record.Attempt, fresh bool, 
 	return cn, nil
 }
 
-// exchange sends out and takes the reply.
-func (cn *conn) exchange(a *record.Attempt, method string, out []byte) error {
+// exchange sends out, gives that buffer back, and takes the reply.
+func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) error {
 	tm := &cn.client.cfg.Timeouts
 	first := after(cn.raw.now(), tm.First)
 	cn.bound(record.TimeoutFirst, first)
-	werr := cn.send(a, out)
+	werr := cn.send(a, out.Bytes())
+	recycleRequest(out) // a long stream must not hold it
 	if werr != nil && cn.expiredOrCut(werr) {
 		return fmt.Errorf("sending the request: %w", werr)
 	}

@@ -18,6 +18,12 @@ const keepRequest = 1 << 20
 
 var requestBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
+func recycleRequest(b *bytes.Buffer) {
+	if b.Cap() <= keepRequest {
+		requestBuffers.Put(b)
+	}
+}
+
 // encode writes the bytes of a request to w.
 func (c *Client) encode(w *bytes.Buffer, req *Request) error {
 	u, err := url.ParseRequestURI(req.Path)

@@ -19,7 +19,9 @@ import (
 // receiver reads a TCP socket by recvmsg, with the kernel's software receive
 // stamp (SO_TIMESTAMPING, linux/Documentation/networking/timestamping.rst) and
 // the number of bytes still queued (TCP_INQ). Of several segments that were
-// queued before the read, the stamp is that of the last one.
+// queued before the read, the stamp is that of the last one. The kernel begins
+// to stamp some milliseconds after the first socket of the machine has asked
+// for it; events before that have the stamp of user space and say so.
 type receiver struct {
 	raw  syscall.RawConn
 	wall *wallOffset

@@ -21,9 +21,26 @@ import (
 // caused it: the error of two offsets, and much more for a busy machine.
 const slack = 200 * time.Microsecond
 
+// stampsOn returns when the kernel has begun to stamp, which it does in the
+// background after the first socket has asked for it, and keeps that socket.
+func stampsOn(t *testing.T) {
+	c := newClient(t, serve(t, nil, replies(sseHead+chunk(done))), func(c *Config) { c.MaxIdle = time.Hour })
+	for begin := c.now(); c.now() < begin.Add(20*time.Second); {
+		var sink recorder
+		if _, err := do(t, c, &sink); err != nil {
+			t.Fatal(err)
+		}
+		if sink.raw[0].Flags.Has(record.FlagKernel) {
+			return
+		}
+	}
+	t.Fatal("the kernel does not stamp")
+}
+
 // TestKernelStamps compares the kernel's stamps with the clock of the server,
 // which is the same one, with and without TLS above.
 func TestKernelStamps(t *testing.T) {
+	stampsOn(t)
 	server, client := certificates(t)
 	for name, tc := range map[string]*tls.Config{"plain": nil, "TLS": server} {
 		t.Run(name, func(t *testing.T) {
