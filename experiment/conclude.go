@@ -46,6 +46,9 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
-	st.Server = sums.compare(i.Server)
+	st.Server, st.Truth = sums.compare(i.Server), i.Truth
+	if t != nil && t.Virtual {
+		st.Client.Stamps = "virtual"
+	}
 	return st
 }

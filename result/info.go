@@ -25,6 +25,8 @@ type StageInfo struct {
 	CappedTime time.Duration  `json:"capped_time_ns,omitzero"`
 	Health     ClientHealth   `json:"client_health"`
 	Server     *ServerAccount `json:"server,omitempty"`
+	// Truth is the comparison with the log of the built-in engine, if it kept one.
+	Truth *Truth `json:"truth,omitempty"`
 }
 
 // ClientLimits are the thresholds of the client verdict, declared before the

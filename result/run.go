@@ -19,6 +19,8 @@ type Target struct {
 	Proxy     string   `json:"proxy,omitempty"`
 	// BuiltIn: the target is our own simulated engine.
 	BuiltIn bool `json:"built_in,omitempty"`
+	// Virtual: the engine ran in virtual time, with no network and no frontend.
+	Virtual bool `json:"virtual,omitempty"`
 }
 
 // Run is the whole of what a run concluded: the content of report.json.

@@ -198,6 +198,8 @@ type Stage struct {
 	Client     ClientVerdict    `json:"client_verdict"`
 	Stability  StabilityVerdict `json:"stability"`
 	Server     *ServerAccount   `json:"server,omitempty"`
+	// Truth is what the built-in engine's own log says of the same requests.
+	Truth *Truth `json:"truth,omitempty"`
 	// CappedTime is how long an in-flight cap held arrivals back, in total.
 	CappedTime time.Duration `json:"capped_time_ns,omitempty"`
 	Errors     []ErrorSample `json:"errors,omitempty"`

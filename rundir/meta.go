@@ -20,6 +20,9 @@ type Meta struct {
 	Ended    string `json:"ended,omitempty"`
 	// Epoch is the wall time of stamp 0.
 	Epoch time.Time `json:"epoch"`
+	// EpochMonotonic is CLOCK_MONOTONIC at stamp 0 in nanoseconds, which relates
+	// stamps to those of other processes of the same machine; 0 where unknown.
+	EpochMonotonic int64 `json:"epoch_monotonic_ns,omitzero"`
 	// Config as resolved, with secrets redacted.
 	Config json.RawMessage `json:"config"`
 	Seed   uint64          `json:"seed"`

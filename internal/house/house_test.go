@@ -44,6 +44,7 @@ func edges() map[string][]string {
 		"rundir":     {"record", "result"},
 		"dialect":    {"record"},
 		// floor 4
+		"truth":        {"engine", "record", "result", "simserver", "stat"}, // our measurement beside the engine's log
 		"experiment":   {"result", "record", "metric", "stat", "scrape", "rundir", "workload"},
 		"load/real":    {"load/sched", "workload", "dialect", "wire", "record", "result", "internal/clock"},
 		"load/virtual": {"load/sched", "workload", "engine", "record", "internal/clock"},
