@@ -43,6 +43,8 @@ func (c *clientSums) compare(s *result.ServerAccount) *result.ServerAccount {
 			k.Client = float64(c.out)
 		case result.TokensIn:
 			k.Client = float64(c.in)
+		case result.TokensInComputed:
+			k.Client = float64(c.in - c.cached)
 		case result.RequestsFinished:
 			k.Client = float64(c.completed)
 		}
@@ -61,8 +63,6 @@ func (c *clientSums) explain(k *result.Counter) string {
 	switch {
 	case difference == 0:
 		return "agrees"
-	case k.Quantity == result.TokensIn && -difference == float64(c.cached):
-		return fmt.Sprintf("agrees: the server counts computed prompt tokens, %d came from its cache", c.cached)
 	case c.silent > 0:
 		return fmt.Sprintf("differs by %+.0f: %d attempts reached the server and told no usage (errors in stream, cut off)", difference, c.silent)
 	case difference > 0:

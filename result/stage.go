@@ -150,6 +150,7 @@ type ErrorSample struct {
 const (
 	TokensOut        = "tokens_out"
 	TokensIn         = "tokens_in"
+	TokensInComputed = "tokens_in_computed" // without those from a cache
 	RequestsFinished = "requests_finished"
 )
 

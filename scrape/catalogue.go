@@ -32,7 +32,8 @@ const (
 	TokensOut          Quantity = "tokens_out"
 	TokensIn           Quantity = "tokens_in"
 	TokensInCached     Quantity = "tokens_in_cached"
-	RequestsFinished   Quantity = "requests_finished" // for whatever reason
+	TokensInComputed   Quantity = "tokens_in_computed" // without those from a cache
+	RequestsFinished   Quantity = "requests_finished"  // for whatever reason
 	RequestsFailed     Quantity = "requests_failed"
 	OutputLength       Quantity = "output_length"
 	PromptLength       Quantity = "prompt_length"

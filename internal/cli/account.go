@@ -66,16 +66,23 @@ func (a *account) finish(ctx context.Context) *result.ServerAccount {
 		out.Text = "no account: " + a.why
 		return out
 	}
+	catalogue, err := scrape.LoadCatalogue()
+	if err != nil {
+		out.Text = err.Error()
+		return out
+	}
+	engine, _ := catalogue.DetectEngine(after)
 	w := scrape.Between(a.before, after)
-	for _, c := range counters() {
-		if !a.before.Has(c.Name) {
+	for _, q := range []scrape.Quantity{scrape.TokensOut, scrape.TokensIn, scrape.TokensInComputed, scrape.RequestsFinished} {
+		r := catalogue.Read(w, engine, a.run.info.EngineVersion, q, nil)
+		if r.Problem.Voids() && r.Problem.Kind == scrape.Missing {
 			continue
 		}
-		delta, _, problem := w.Counter(c.Name, nil)
-		if problem.Voids() {
-			c.Text = problem.String()
+		c := result.Counter{Quantity: string(q), Name: r.Entry.Name, Semantics: r.Entry.Semantics()}
+		if r.Problem.Voids() {
+			c.Text = r.Problem.String()
 		} else {
-			c.Delta = &delta
+			c.Delta = &r.Total
 		}
 		out.Counters = append(out.Counters, c)
 	}
@@ -83,15 +90,4 @@ func (a *account) finish(ctx context.Context) *result.ServerAccount {
 		out.Text = "no account: " + metricsPath + " has no counter that the catalogue knows"
 	}
 	return out
-}
-
-// counters are the series that are compared, by engine.
-func counters() []result.Counter {
-	return []result.Counter{
-		{Quantity: result.TokensOut, Name: "vllm:generation_tokens_total", Semantics: "tokens that the frontend handled, stop tokens included"},
-		{Quantity: result.TokensIn, Name: "vllm:prompt_tokens_total", Semantics: "whole prompts, cached part included, at the first output"},
-		{Quantity: result.RequestsFinished, Name: "vllm:request_success_total", Semantics: "finished requests of every reason"},
-		{Quantity: result.TokensOut, Name: "llamacpp:tokens_predicted_total", Semantics: "tokens generated"},
-		{Quantity: result.TokensIn, Name: "llamacpp:prompt_tokens_total", Semantics: "prompt tokens computed, without those from the cache"},
-	}
 }
