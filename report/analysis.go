@@ -14,24 +14,24 @@ import (
 // [metric.NewTable]; the stage's name is that of the file. What such a file does
 // not allow is said at the end.
 func Table(w io.Writer, st *result.Stage, o Options) error {
-	p := newPage(o)
-	p.section("FILE", st.Name, times(st.Ledger.Attempts, "request", "requests"), "five columns")
-	p.row("prompts", tokens(st.Workload.PromptTokens)...)
-	p.row("outputs", append(tokens(st.Workload.CompletionTokens),
+	sh := new(sheet)
+	sh.section("FILE", st.Name, times(st.Ledger.Attempts, "request", "requests"), "five columns")
+	sh.row("prompts", tokens(st.Workload.PromptTokens)...)
+	sh.row("outputs", append(tokens(st.Workload.CompletionTokens),
 		fmt.Sprintf("zero-token %d", st.Ledger.ZeroToken), fmt.Sprintf("one-token %d", st.Ledger.OneToken))...)
-	p.excluded(&st.Metrics)
-	p.latency(st, "the rows of the file")
-	p.beside(&st.Metrics)
-	p.strata(st.Metrics.Strata)
-	p.goodput(st.Goodput)
-	p.section("NOT IN IT", "what five columns do not allow:")
-	p.list(metric.FiveColumnsLack())
+	sh.excluded(&st.Metrics)
+	sh.latency(st, "the rows of the file")
+	sh.beside(&st.Metrics)
+	sh.strata(st.Metrics.Strata)
+	sh.goodput(st.Goodput)
+	sh.section("NOT IN IT", "what five columns do not allow:")
+	sh.add(list(metric.FiveColumnsLack()))
 	for _, w := range st.Warnings {
 		if !slices.Contains(metric.FiveColumnsLack(), w.Text) {
-			p.list([]string{coded(w)})
+			sh.add(list{coded(w)})
 		}
 	}
-	return p.writeTo(w)
+	return sh.text(w, o)
 }
 
 // maxGaps that are listed one by one.
@@ -39,30 +39,30 @@ const maxGaps = 200
 
 // Trace writes what the token times of one request say.
 func Trace(w io.Writer, t *metric.Trace, o Options) error {
-	p := newPage(o)
-	p.section("REQUEST", times(t.N, "token", "tokens"), "milliseconds", "one request: no sample, no percentiles")
-	p.row("TTFT", exact(t.TTFT))
-	p.row("ITL", gapList(t.ITL))
+	sh := new(sheet)
+	sh.section("REQUEST", times(t.N, "token", "tokens"), "milliseconds", "one request: no sample, no percentiles")
+	sh.row("TTFT", exact(t.TTFT))
+	sh.row("ITL", gapList(t.ITL))
 	if t.TPOT != nil {
-		p.row("TPOT", exact(*t.TPOT)+" = (E2E - TTFT) / (n - 1), seed form")
-		p.row("E2E", fmt.Sprintf("%s = TTFT + (n - 1) × TPOT = %s + %d × %s", exact(t.E2E), exact(t.TTFT), t.N-1, exact(*t.TPOT)))
+		sh.row("TPOT", exact(*t.TPOT)+" = (E2E - TTFT) / (n - 1), seed form")
+		sh.row("E2E", fmt.Sprintf("%s = TTFT + (n - 1) × TPOT = %s + %d × %s", exact(t.E2E), exact(t.TTFT), t.N-1, exact(*t.TPOT)))
 	} else {
-		p.row("TPOT", none)
-		p.row("E2E", exact(t.E2E))
+		sh.row("TPOT", none)
+		sh.row("E2E", exact(t.E2E))
 	}
 	if t.UserTPS != nil {
-		p.row("user TPS", rate(*t.UserTPS)+" tokens/s = (n - 1) / (E2E - TTFT)")
+		sh.row("user TPS", perSecond(*t.UserTPS)+" tokens/s = (n - 1) / (E2E - TTFT)")
 	}
 	if t.SpanTPS != nil {
-		p.row("throughput", number(*t.SpanTPS)+" tokens/s = n / (T_last - T_first): output tokens, from sent to the last token")
+		sh.row("throughput", number(*t.SpanTPS)+" tokens/s = n / (T_last - T_first): output tokens, from sent to the last token")
 	}
-	p.row(none, t.Note)
+	sh.row(none, t.Note)
 	if d := t.Databricks; d != nil {
-		p.section("CHECK", "Databricks approximation TTFT + n × TPOT = "+exact(d.MS)+", shown as a check only")
-		p.row("", fmt.Sprintf("%s above the exact E2E, which is one TPOT: %s of n × TPOT (1/n), %s of the decode span (1/(n - 1)), %s of E2E",
+		sh.section("CHECK", "Databricks approximation TTFT + n × TPOT = "+exact(d.MS)+", shown as a check only")
+		sh.row("", fmt.Sprintf("%s above the exact E2E, which is one TPOT: %s of n × TPOT (1/n), %s of the decode span (1/(n - 1)), %s of E2E",
 			exact(d.OverMS), share(d.OfTokens), share(d.OfDecode), share(d.OfE2E)))
 	}
-	return p.writeTo(w)
+	return sh.text(w, o)
 }
 
 // gapList lists the gaps, or the first of very many.
@@ -81,8 +81,8 @@ func gapList(gaps []float64) string {
 	return text + "]"
 }
 
-// rate has one digit more than a latency: it is compared with its inverse.
-func rate(x float64) string { return fixed(x, min(decimals(x)+1, maxDecimals)) }
+// perSecond has one digit more than a latency: it is compared with its inverse.
+func perSecond(x float64) string { return fixed(x, min(decimals(x)+1, maxDecimals)) }
 
 // share of 1 in percent, with one decimal.
 func share(x float64) string { return short(100*x, 1) + " %" }

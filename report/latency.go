@@ -49,41 +49,27 @@ func pairedDiffers(m *result.Metrics) bool {
 }
 
 // latency is the table of a stage. sample says in words what is in it.
-func (p *page) latency(st *result.Stage, sample string) {
+func (sh *sheet) latency(st *result.Stage, sample string) {
 	m := &st.Metrics
-	p.section("LATENCY", append([]string{"milliseconds", "client boundary", "sample: " + sample}, doubts(st)...)...)
+	sh.section("LATENCY", append([]string{"milliseconds", "client boundary", "sample: " + sample}, doubts(st)...)...)
 	rows := quantities(m)
 	header := []string{"", "n", "mean", "p50", "± MAD", "p95", "p99", "95 % interval of p99"}
 	var cells [][]string
 	for _, q := range rows {
 		cells = append(cells, latencyCells(q))
 	}
-	lines := p.grid(header, cells)
-	narrow := widest(lines) > p.o.Width
-	if narrow {
-		last := len(header) - 1
-		header = header[:last]
-		for i := range cells {
-			cells[i] = cells[i][:last]
-		}
-		lines = p.grid(header, cells)
-	}
-	p.lines = append(p.lines, lines...)
-	p.blank()
-	p.absent(m, rows)
-	if narrow {
-		p.intervalRow(rows)
-	}
-	p.intervals(rows)
-	p.further(rows)
-	p.policy(rows)
+	sh.add(grid{header, cells, intervalRow(rows)})
+	sh.absent(m, rows)
+	sh.intervals(rows)
+	sh.further(rows)
+	sh.policy(rows)
 	for _, q := range rows {
 		if q.s != nil && q.s.Note != "" {
-			p.row(shortLabel(q.name), q.s.Note)
+			sh.row(shortLabel(q.name), q.s.Note)
 		}
 	}
 	if pairedDiffers(m) {
-		p.row("TPOT forms", "TPOT is the seed's, over n - 1; paired is over the tokens that came after the first text")
+		sh.row("TPOT forms", "TPOT is the seed's, over n - 1; paired is over the tokens that came after the first text")
 	}
 }
 
@@ -132,7 +118,7 @@ func intervalCell(s *result.Summary, d int) string {
 }
 
 // absent says why cells of the table are empty.
-func (p *page) absent(m *result.Metrics, rows []quantity) {
+func (sh *sheet) absent(m *result.Metrics, rows []quantity) {
 	var items, beyond []string
 	for _, q := range rows {
 		switch {
@@ -145,7 +131,7 @@ func (p *page) absent(m *result.Metrics, rows []quantity) {
 		items = append(items, "no percentile where n(1-p) < 1, only no more than the maximum: "+strings.Join(beyond, ", "))
 	}
 	items = append(items, missing(m, rows)...)
-	p.row(none, items...)
+	sh.row(none, items...)
 }
 
 // missing names the quantities without any sample, and why as far as it shows.
@@ -179,7 +165,7 @@ func absence(m *result.Metrics) string {
 }
 
 // intervalRow has the intervals of a table that was too wide for them.
-func (p *page) intervalRow(rows []quantity) {
+func intervalRow(rows []quantity) row {
 	var items []string
 	for _, q := range rows {
 		if q.s != nil && intervalCell(q.s, 0) != none {
@@ -189,12 +175,12 @@ func (p *page) intervalRow(rows []quantity) {
 	if len(items) > 0 {
 		items[0] = "95 % of p99: " + items[0]
 	}
-	p.row("", items...)
+	return row{"", items}
 }
 
 // intervals says how the intervals of p99 were made, with the effective sample
 // sizes, and why some are missing.
-func (p *page) intervals(rows []quantity) {
+func (sh *sheet) intervals(rows []quantity) {
 	var made, refused group
 	iid := false
 	for _, q := range rows {
@@ -219,7 +205,7 @@ func (p *page) intervals(rows []quantity) {
 	if iid {
 		items = append(items, "iid: as if requests were independent, too narrow in a queue")
 	}
-	p.row("intervals", items...)
+	sh.row("intervals", items...)
 }
 
 // p99Method takes the part on p99 from "p50 ...; p99 ...".
@@ -231,7 +217,7 @@ func p99Method(text string) string {
 }
 
 // further shows the percentiles that were asked for beyond the usual ones.
-func (p *page) further(rows []quantity) {
+func (sh *sheet) further(rows []quantity) {
 	var names []string
 	for _, q := range rows {
 		if q.s == nil {
@@ -256,7 +242,7 @@ func (p *page) further(rows []quantity) {
 			}
 			items = append(items, q.name+" "+value)
 		}
-		p.row(name, items...)
+		sh.row(name, items...)
 	}
 }
 
@@ -269,7 +255,7 @@ func percentOf(name string) float64 {
 }
 
 // policy says how percentiles are taken, and how many samples lie beyond them.
-func (p *page) policy(rows []quantity) {
+func (sh *sheet) policy(rows []quantity) {
 	var g group
 	kind := 0
 	for _, q := range rows {
@@ -287,14 +273,14 @@ func (p *page) policy(rows []quantity) {
 		size, _ := strconv.Atoi(n)
 		items = append(items, fmt.Sprintf("n(1-p) at n %s: p95 %s, p99 %s", n, beyond(size, 0.05), beyond(size, 0.01)))
 	}
-	p.row("percentiles", items...)
+	sh.row("percentiles", items...)
 }
 
 // beyond is n(1-p).
 func beyond(n int, tail float64) string { x := float64(n) * tail; return short(x, decimals(x)) }
 
 // connection shows what it took to open connections, which TTFT leaves out.
-func (p *page) connection(m *result.Metrics) {
+func (sh *sheet) connection(m *result.Metrics) {
 	var items []string
 	for _, q := range []quantity{{"", "DNS", m.DNS}, {"", "connect", m.Connect}, {"", "TLS", m.TLS}} {
 		if q.s != nil && q.s.Mean != nil {
@@ -302,32 +288,32 @@ func (p *page) connection(m *result.Metrics) {
 		}
 	}
 	if len(items) == 0 {
-		p.row("connection", "none was opened, or how long it took is not known")
+		sh.row("connection", "none was opened, or how long it took is not known")
 		return
 	}
 	items = append(items, "before sent: not in TTFT")
 	if m.Connect != nil && m.Connect.Note != "" {
 		items = append(items, m.Connect.Note)
 	}
-	p.row("connection", items...)
+	sh.row("connection", items...)
 }
 
 // beside has what else stands next to the table.
-func (p *page) beside(m *result.Metrics) {
+func (sh *sheet) beside(m *result.Metrics) {
 	if s := m.Headers; s != nil && s.Mean != nil {
-		p.row("headers", spread(s)+" after sent: in TTFT")
+		sh.row("headers", spread(s)+" after sent: in TTFT")
 	}
 	if answerDiffers(m) {
-		p.row("answer", "time to first answer text "+spread(m.TTFAnswer)+fmt.Sprintf(" (n %d)", m.TTFAnswer.N))
+		sh.row("answer", "time to first answer text "+spread(m.TTFAnswer)+fmt.Sprintf(" (n %d)", m.TTFAnswer.N))
 	}
 	if m.GapMean != nil {
-		p.row("mean ITL", number(*m.GapMean)+" ms, gap-weighted: Σ(E2E - TTFT) / Σ(n - 1) over n ≥ 2")
+		sh.row("mean ITL", number(*m.GapMean)+" ms, gap-weighted: Σ(E2E - TTFT) / Σ(n - 1) over n ≥ 2")
 	}
 	if s := m.UserTPS; s != nil && s.Mean != nil {
-		p.row("user TPS", fmt.Sprintf("mean %s p50 %s min %s max %s tokens/s", optional(s.Mean), optional(s.P50), optional(s.Min), optional(s.Max)),
+		sh.row("user TPS", fmt.Sprintf("mean %s p50 %s min %s max %s tokens/s", optional(s.Mean), optional(s.P50), optional(s.Min), optional(s.Max)),
 			"(n - 1) / (E2E - TTFT) of each request")
 	}
-	p.oneToken(m.OneToken)
+	sh.oneToken(m.OneToken)
 	var lag []string
 	if s := m.SendLag; s != nil && s.Mean != nil {
 		lag = append(lag, "sends late by "+spread(s))
@@ -335,7 +321,7 @@ func (p *page) beside(m *result.Metrics) {
 	if s := m.ReadLag; s != nil && s.Mean != nil {
 		lag = append(lag, "reads late by "+spread(s))
 	}
-	p.row("own lag", lag...)
+	sh.row("own lag", lag...)
 }
 
 // spread is p50, p99 and the maximum in words.
@@ -351,20 +337,20 @@ func answerDiffers(m *result.Metrics) bool {
 	return a == nil || a.Mean == nil || a.N != b.N || *a.Mean != *b.Mean
 }
 
-func (p *page) oneToken(c result.OneTokenCheck) {
+func (sh *sheet) oneToken(c result.OneTokenCheck) {
 	if c.Checked == 0 {
 		return
 	}
-	p.row("gaps", fmt.Sprintf("one token an event: %s; of %d requests %d proven, %d inferred, %d failed",
+	sh.row("gaps", fmt.Sprintf("one token an event: %s; of %d requests %d proven, %d inferred, %d failed",
 		c.Verdict, c.Checked, c.Proven, c.Inferred, c.Failed))
 }
 
 // strata compares lengths, if there is more than one.
-func (p *page) strata(list []result.Stratum) {
+func (sh *sheet) strata(list []result.Stratum) {
 	if len(list) < 2 {
 		return
 	}
-	p.section("BY LENGTH", "requests by the output tokens that came", "milliseconds", "TPOT request-weighted")
+	sh.section("BY LENGTH", "requests by the output tokens that came", "milliseconds", "TPOT request-weighted")
 	var rows [][]string
 	for _, s := range list {
 		bin := times(s.LoTokens, "token", "tokens")
@@ -374,7 +360,7 @@ func (p *page) strata(list []result.Stratum) {
 		row := append([]string{bin, strconv.Itoa(s.N)}, stratumCells(s.TPOT)...)
 		rows = append(rows, append(row, stratumCells(s.E2E)...))
 	}
-	p.columns([]string{"", "n", "TPOT mean", "p50", "p95", "E2E mean", "p50", "p95"}, rows)
+	sh.add(grid{header: []string{"", "n", "TPOT mean", "p50", "p95", "E2E mean", "p50", "p95"}, rows: rows})
 }
 
 func stratumCells(s *result.Summary) []string {

@@ -13,19 +13,19 @@ import (
 	"github.com/assay-bench/assay/result"
 )
 
-func (p *page) ledger(st *result.Stage) {
+func (sh *sheet) ledger(st *result.Stage) {
 	l := &st.Ledger
-	p.section("LEDGER", times(l.Requests, "request due in the window", "requests due in the window"),
+	sh.section("LEDGER", times(l.Requests, "request due in the window", "requests due in the window"),
 		times(l.Attempts, "attempt", "attempts"), balance(l))
-	p.row("ended", outcomes(l)...)
-	p.row("completed",
+	sh.row("ended", outcomes(l)...)
+	sh.row("completed",
 		fmt.Sprintf("zero-token %d", l.ZeroToken), fmt.Sprintf("one-token %d", l.OneToken),
 		fmt.Sprintf("no usage %d", l.NoUsage), fmt.Sprintf("no text %d", l.NoText),
 		fmt.Sprintf("stopped early %d", l.StoppedEarly), fmt.Sprintf("unterminated %d", l.Unterminated))
-	p.row("finish", counts(l.FinishReasons, "not told")...)
-	p.excluded(&st.Metrics)
+	sh.row("finish", counts(l.FinishReasons, "not told")...)
+	sh.excluded(&st.Metrics)
 	run := &st.LedgerRun
-	p.row("all phases", append([]string{times(run.Attempts, "attempt", "attempts"), balance(run)}, outcomes(run)...)...)
+	sh.row("all phases", append([]string{times(run.Attempts, "attempt", "attempts"), balance(run)}, outcomes(run)...)...)
 }
 
 func balance(l *record.Ledger) string {
@@ -98,7 +98,7 @@ func counts(m map[string]int, unnamed string) []string {
 }
 
 // excluded says which completed requests are missing from which statistic.
-func (p *page) excluded(m *result.Metrics) {
+func (sh *sheet) excluded(m *result.Metrics) {
 	var g group
 	for _, q := range []struct {
 		name string
@@ -113,12 +113,12 @@ func (p *page) excluded(m *result.Metrics) {
 		}
 	}
 	if len(g.keys) == 0 {
-		p.row("excluded", "no completed request from any statistic")
+		sh.row("excluded", "no completed request from any statistic")
 		return
 	}
 	var items []string
 	for _, why := range g.keys {
 		items = append(items, "from "+strings.Join(g.names[why], ", ")+": "+why)
 	}
-	p.row("excluded", items...)
+	sh.row("excluded", items...)
 }

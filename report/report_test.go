@@ -80,6 +80,13 @@ func TestGolden(t *testing.T) {
 	t.Run("colour", func(t *testing.T) {
 		golden(t, "good-color.txt", strings.ReplaceAll(render(t, good, Options{Color: true}), "\x1b", "␛"))
 	})
+	t.Run("markdown", func(t *testing.T) {
+		var b bytes.Buffer
+		if err := Markdown(&b, errorRun()); err != nil {
+			t.Fatal(err)
+		}
+		golden(t, "errors.md", b.String())
+	})
 	t.Run("ascii", func(t *testing.T) { golden(t, "good-ascii.txt", render(t, good, Options{ASCII: true, Width: 80})) })
 }
 

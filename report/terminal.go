@@ -24,8 +24,6 @@ import (
 	"strconv"
 	"strings"
 
-	"charm.land/lipgloss/v2"
-
 	"github.com/assay-bench/assay/result"
 )
 
@@ -45,101 +43,79 @@ const (
 	leastWidth   = 60
 )
 
+// notComplete is the verdict on a partial run.
+const notComplete = "NOT COMPLETE"
+
 // Terminal writes the report of a run for people.
-func Terminal(w io.Writer, r *result.Run, o Options) error {
-	p := newPage(o)
-	p.header(r)
+func Terminal(w io.Writer, r *result.Run, o Options) error { return runSheet(r).text(w, o) }
+
+// Markdown writes the content of report.md: the same as [Terminal], for pages
+// and issues.
+func Markdown(w io.Writer, r *result.Run) error { return runSheet(r).markdown(w, "Assay report") }
+
+func runSheet(r *result.Run) *sheet {
+	sh := new(sheet)
+	sh.header(r)
 	for i := range r.Stages {
 		st := &r.Stages[i]
 		if len(r.Stages) > 1 {
-			p.section("STAGE", fmt.Sprintf("%d of %d: %s", i+1, len(r.Stages), st.Name))
+			sh.section("STAGE", fmt.Sprintf("%d of %d: %s", i+1, len(r.Stages), st.Name))
 		}
-		p.workload(r, st)
-		p.phases(st)
-		p.verdicts(st)
-		p.ledger(st)
-		p.latency(st, "the window's due requests that completed")
-		p.connection(&st.Metrics)
-		p.beside(&st.Metrics)
-		p.strata(st.Metrics.Strata)
-		p.throughput(st)
-		p.goodput(st.Goodput)
-		p.server(st.Server)
-		p.errors(st.Errors)
+		sh.workload(r, st)
+		sh.phases(st)
+		sh.verdicts(st)
+		sh.ledger(st)
+		sh.latency(st, "the window's due requests that completed")
+		sh.connection(&st.Metrics)
+		sh.beside(&st.Metrics)
+		sh.strata(st.Metrics.Strata)
+		sh.throughput(st)
+		sh.goodput(st.Goodput)
+		sh.server(st.Server)
+		sh.errors(st.Errors)
 	}
-	p.warnings(r)
-	p.files(r)
-	p.banner(r)
-	return p.writeTo(w)
+	sh.warnings(r)
+	sh.files(r)
+	sh.banner(r)
+	return sh
 }
 
-func (p *page) writeTo(w io.Writer) error {
-	if _, err := io.WriteString(w, p.String()); err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	return nil
-}
-
-func (p *page) header(r *result.Run) {
+func (sh *sheet) header(r *result.Run) {
 	t := r.Target
-	p.put(p.label("TARGET", true), []string{p.clean(cmp.Or(t.URL, none))})
+	sh.add(verbatim{"TARGET", cmp.Or(t.URL, none)})
 	engine := strings.TrimSpace(t.Engine + " " + t.EngineVersion)
 	items := []string{"model " + cmp.Or(t.Model, none), t.Dialect, cmp.Or(engine, "engine not told")}
 	if t.BuiltIn {
 		items = append(items, "built-in simulated engine")
 	}
-	if t.ServerHeader != "" {
-		items = append(items, "Server: "+t.ServerHeader)
-	}
-	p.row("", items...)
+	sh.row("", append(items, prefixed("Server: ", t.ServerHeader))...)
 	items = nil
 	for _, a := range t.Addresses {
 		if !strings.Contains(t.URL, a) {
 			items = append(items, a)
 		}
 	}
-	if t.TLS != "" {
-		items = append(items, t.TLS)
-	}
-	if t.Proxy != "" {
-		items = append(items, "by proxy "+t.Proxy)
-	}
-	p.row("reached at", items...)
+	sh.row("reached at", append(items, t.TLS, prefixed("by proxy ", t.Proxy))...)
 	began := ""
 	if !r.Epoch.IsZero() {
 		began = "began " + r.Epoch.UTC().Format("2006-01-02 15:04:05 UTC")
 	}
-	p.row("run", r.ID, began, "assay "+cmp.Or(r.ToolVersion, "version not told"))
-	p.row("transport", r.Transport, stamps(r.Stamps))
+	sh.row("run", r.ID, began, "assay "+cmp.Or(r.ToolVersion, "version not told"))
+	sh.row("transport", r.Transport, prefixed("stamps: ", r.Stamps))
 	if !r.Complete {
-		why := cmp.Or(r.Ended, "it is not known why")
-		p.verdict("PARTIAL", "NOT COMPLETE", "the run ended early, "+strings.TrimRight(why, ".")+
-			". What follows holds for the requests that had ended by then.", bad())
+		sh.add(verdict{"PARTIAL", notComplete, "the run ended early, " + strings.TrimRight(cmp.Or(r.Ended, "it is not known why"), ".") +
+			". What follows holds for the requests that had ended by then."})
 	}
 }
 
-func stamps(where string) string {
-	if where == "" {
-		return ""
-	}
-	return "stamps: " + where
-}
-
-func (p *page) workload(r *result.Run, st *result.Stage) {
+func (sh *sheet) workload(r *result.Run, st *result.Stage) {
 	o := st.Workload
-	p.section("WORKLOAD", r.WorkloadText)
-	p.row("load", st.Load)
-	p.row("seed", strconv.FormatUint(r.Seed, 10), prefixed("fingerprint ", r.Fingerprint))
-	p.prompts(r.PromptLength, &o)
-	p.outputs(&o)
-	p.arrivals(st)
-}
-
-func prefixed(prefix, s string) string {
-	if s == "" {
-		return ""
-	}
-	return prefix + s
+	sh.section("WORKLOAD", r.WorkloadText)
+	sh.row("load", st.Load)
+	sh.row("seed", strconv.FormatUint(r.Seed, 10), prefixed("fingerprint ", r.Fingerprint))
+	sh.prompts(r.PromptLength, &o)
+	sh.outputs(&o)
+	sh.arrivals(st)
 }
 
 // tokens says a distribution of token counts in words.
@@ -153,12 +129,12 @@ func tokens(s *result.Summary) []string {
 	}
 }
 
-func (p *page) prompts(how string, o *result.Observed) {
+func (sh *sheet) prompts(how string, o *result.Observed) {
 	items := tokens(o.PromptTokens)
 	if o.CachedTokens > 0 {
 		items = append(items, strconv.Itoa(o.CachedTokens)+" of them in all from a cache")
 	}
-	p.row("prompts", items...)
+	sh.row("prompts", items...)
 	lengths := ""
 	if asked := o.PromptTokensAsked; asked != nil {
 		lengths = "asked for mean " + count(asked)
@@ -166,7 +142,7 @@ func (p *page) prompts(how string, o *result.Observed) {
 			lengths += ", achieved " + count(s.Mean) + " (" + signed(100*(*s.Mean / *asked - 1)) + " %)"
 		}
 	}
-	p.row("", lengths, prefixed("lengths made by ", how))
+	sh.row("", lengths, prefixed("lengths made by ", how))
 }
 
 func signed(x float64) string {
@@ -177,15 +153,15 @@ func signed(x float64) string {
 	return s
 }
 
-func (p *page) outputs(o *result.Observed) {
+func (sh *sheet) outputs(o *result.Observed) {
 	items := tokens(o.CompletionTokens)
 	if o.EarlyStopRate != nil {
 		items = append(items, percent(*o.EarlyStopRate)+" stopped early")
 	}
-	p.row("outputs", items...)
+	sh.row("outputs", items...)
 }
 
-func (p *page) arrivals(st *result.Stage) {
+func (sh *sheet) arrivals(st *result.Stage) {
 	o := st.Workload
 	var items []string
 	if o.Rate != nil {
@@ -197,20 +173,20 @@ func (p *page) arrivals(st *result.Stage) {
 	for _, d := range o.Dispersion {
 		items = append(items, fmt.Sprintf("dispersion %s at %s s", number(d.Index), short(d.WindowS, 3)))
 	}
-	p.row("arrivals", items...)
+	sh.row("arrivals", items...)
 	if o.InFlight.Mean != nil {
-		p.row("in flight", "mean "+number(*o.InFlight.Mean), "max "+strconv.Itoa(o.InFlight.Max))
+		sh.row("in flight", "mean "+number(*o.InFlight.Mean), "max "+strconv.Itoa(o.InFlight.Max))
 	}
 	if st.CappedTime > 0 {
-		p.row("", "arrivals were held back by the in-flight cap for "+seconds(st.CappedTime)+": the loop was closed then")
+		sh.row("", "arrivals were held back by the in-flight cap for "+seconds(st.CappedTime)+": the loop was closed then")
 	}
 }
 
-func (p *page) phases(st *result.Stage) {
-	p.section("PHASES", "warm-up: "+cmp.Or(st.Warmup.Text, "not told"))
-	p.row("", prefixed("the seed's median rule, beside it: ", st.Warmup.MedianRule))
-	p.row("window", seconds(st.Window.Length()), closedBy(st.WindowClosed))
-	p.row("cooldown", seconds(st.Cooldown)+" until the last request of the window had ended")
+func (sh *sheet) phases(st *result.Stage) {
+	sh.section("PHASES", "warm-up: "+cmp.Or(st.Warmup.Text, "not told"))
+	sh.row("", prefixed("the seed's median rule, beside it: ", st.Warmup.MedianRule))
+	sh.row("window", seconds(st.Window.Length()), closedBy(st.WindowClosed))
+	sh.row("cooldown", seconds(st.Cooldown)+" until the last request of the window had ended")
 }
 
 func closedBy(what string) string {
@@ -229,18 +205,18 @@ func closedBy(what string) string {
 	return "closed: " + what
 }
 
-func (p *page) verdicts(st *result.Stage) {
-	p.finding("CLIENT", st.Client.Verdict, st.Client.Cause, st.Client.Checks)
+func (sh *sheet) verdicts(st *result.Stage) {
+	sh.finding("CLIENT", st.Client.Verdict, st.Client.Cause, st.Client.Checks)
 	if st.Client.GapsWithheld {
-		p.row("", "gap figures are withheld: too many events shared a read")
+		sh.row("", "gap figures are withheld: too many events shared a read")
 	}
-	p.finding("STABILITY", st.Stability.Verdict, st.Stability.Cause, st.Stability.Checks)
+	sh.finding("STABILITY", st.Stability.Verdict, st.Stability.Cause, st.Stability.Checks)
 }
 
 // finding is a verdict with its cause, and the numbers behind it.
-func (p *page) finding(heading, word, cause string, checks []result.Check) {
+func (sh *sheet) finding(heading, word, cause string, checks []result.Check) {
 	word = cmp.Or(word, result.NotChecked)
-	p.verdict(heading, word, cause, toneOf(word))
+	sh.add(verdict{heading, word, cause})
 	var items []string
 	for _, c := range checks {
 		text := cmp.Or(c.Text, c.Name)
@@ -251,31 +227,16 @@ func (p *page) finding(heading, word, cause string, checks []result.Check) {
 			items = append(items, text)
 		}
 	}
-	p.row("", items...)
+	sh.row("", items...)
 }
 
-func good() lipgloss.Style { return lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Green) }
-func bad() lipgloss.Style  { return lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Red) }
-func open() lipgloss.Style { return lipgloss.NewStyle().Bold(true).Foreground(lipgloss.Yellow) }
-
-func toneOf(verdict string) lipgloss.Style {
-	switch verdict {
-	case result.Valid, result.Stable:
-		return good()
-	case result.Invalid, result.Unstable:
-		return bad()
-	}
-	return open()
-}
-
-func (p *page) files(r *result.Run) {
+func (sh *sheet) files(r *result.Run) {
 	if r.Dir == "" {
 		return
 	}
-	p.blank()
-	p.put(p.label("FILES", true), []string{p.clean(r.Dir)})
-	p.row("", "run.json", "records.jsonl: attempts", "events.seg: events", "requests.csv: five columns")
-	p.verbatim("again", "assay report "+shellWord(r.Dir))
+	sh.add(verbatim{"FILES", r.Dir})
+	sh.row("", "run.json", "records.jsonl: attempts", "events.seg: events", "requests.csv: five columns")
+	sh.add(verbatim{"again", "assay report " + shellWord(r.Dir)})
 }
 
 // shellWord quotes a path that a shell would take apart.
@@ -289,31 +250,29 @@ func shellWord(s string) string {
 }
 
 // banner repeats the verdicts of each stage, to be seen last.
-func (p *page) banner(r *result.Run) {
-	p.blank()
+func (sh *sheet) banner(r *result.Run) {
+	if len(r.Stages) == 0 {
+		sh.add(banner{{"nothing was measured", result.Invalid}})
+	}
 	for i := range r.Stages {
 		st := &r.Stages[i]
 		client, stability := cmp.Or(st.Client.Verdict, result.NotChecked), cmp.Or(st.Stability.Verdict, result.NotChecked)
-		parts := []string{
-			p.tone("client "+client, toneOf(client)), p.tone(stableWord(stability), toneOf(stability)),
-			p.clean(fmt.Sprintf("%d of %d completed", st.Ledger.Completed, st.Ledger.Requests)),
-		}
-		if st.Warmup.Capped != "" {
-			parts = append(parts, p.tone("not stabilised", open()))
-		}
-		if g := st.Goodput; g != nil && g.Due > 0 {
-			parts = append(parts, p.clean("goodput "+short(g.Percent, 2)+" %"))
+		var b banner
+		if !r.Complete {
+			b = append(b, part{"PARTIAL", notComplete})
 		}
 		if len(r.Stages) > 1 {
-			parts = append([]string{p.clean(st.Name)}, parts...)
+			b = append(b, part{text: st.Name})
 		}
-		if !r.Complete {
-			parts = append([]string{p.tone("PARTIAL", bad())}, parts...)
+		b = append(b, part{"client " + client, client}, part{stableWord(stability), stability},
+			part{text: fmt.Sprintf("%d of %d completed", st.Ledger.Completed, st.Ledger.Requests)})
+		if st.Warmup.Capped != "" {
+			b = append(b, part{"not stabilised", result.Undecided})
 		}
-		p.lines = append(p.lines, p.pack(parts, p.o.Width)...)
-	}
-	if len(r.Stages) == 0 {
-		p.lines = append(p.lines, p.tone("nothing was measured", bad()))
+		if g := st.Goodput; g != nil && g.Due > 0 {
+			b = append(b, part{text: "goodput " + short(g.Percent, 2) + " %"})
+		}
+		sh.add(b)
 	}
 }
 
@@ -336,12 +295,4 @@ func doubts(st *result.Stage) []string {
 		items = append(items, "UNSTABLE: no steady state")
 	}
 	return items
-}
-
-func (p *page) tone(s string, tone lipgloss.Style) string {
-	s = p.clean(s)
-	if !p.o.Color {
-		return s
-	}
-	return tone.Render(s)
 }
