@@ -69,19 +69,22 @@ func (c *analyzeCmd) trace(e *env, r *rundir.CSVReader) error {
 	if err != nil {
 		return usagef("%s: %w", c.File, err)
 	}
-	if c.JSON {
-		return report.WriteJSON(e.stdout, t)
-	}
 	if times.SentAssumed {
 		fmt.Fprintln(e.stderr, "assay: the file has no sent row: times are taken to count from the sending of the request")
+	}
+	if c.JSON {
+		return report.WriteJSON(e.stdout, t)
 	}
 	return report.Trace(e.stdout, &t, reportOptions(e.stdout))
 }
 
 func (c *analyzeCmd) table(e *env, r *rundir.CSVReader, name string, o metric.Options) error {
 	m := metric.NewTable(o)
-	for {
+	for n := 0; ; n++ {
 		row, err := r.Request()
+		if err == io.EOF && n == 0 {
+			return usagef("%s: there is a header and no request", name)
+		}
 		if err == io.EOF {
 			break
 		}

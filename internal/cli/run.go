@@ -25,48 +25,11 @@ import (
 type runCmd struct {
 	URL *string `arg:"" optional:"" help:"Endpoint, with or without /v1, a path prefix or the full path; none: the built-in engine."`
 
-	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file; later ones win."`
-	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+	targetFlags
+	loadFlags
+	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
 
-	Model     *string  `help:"Model to ask for; needed where the server offers several." group:"Target"`
-	Dialect   *string  `help:"openai-chat or openai-completions (default: what the URL or the server says)." group:"Target"`
-	APIKeyEnv *string  `name:"api-key-env" placeholder:"NAME" help:"Environment variable that holds the API key." group:"Target"`
-	Header    []string `placeholder:"NAME: VALUE" sep:"none" help:"Header to send with every request; values are stored nowhere." group:"Target"`
-	ExtraBody *string  `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request body." group:"Target"`
-	NoStream  bool     `name:"no-stream" help:"Ask for replies in one piece: E2E alone is measured." group:"Target"`
-	CAFile    *string  `name:"ca-file" placeholder:"PEM" help:"Certificates to trust." group:"Target"`
-	Insecure  bool     `help:"Do not verify the server's certificate." group:"Target"`
-	Resolve   []string `placeholder:"HOST:PORT:ADDR" help:"Connect to ADDR for HOST:PORT, as curl does." group:"Target"`
-	Host      *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
-	Conn      *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
-
-	TimeoutConnect *time.Duration `name:"timeout-connect" placeholder:"10s" help:"Longest wait for a connection." group:"Target"`
-	TimeoutFirst   *time.Duration `name:"timeout-first" placeholder:"2m" help:"Longest wait from sending to the first event." group:"Target"`
-	TimeoutIdle    *time.Duration `name:"timeout-idle" placeholder:"1m" help:"Longest silence inside a stream." group:"Target"`
-	TimeoutTotal   *time.Duration `name:"timeout-total" placeholder:"10m" help:"Longest request." group:"Target"`
-
-	Concurrency  *int             `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
-	Rate         *float64         `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
-	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson or constant." group:"Workload"`
-	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
-	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, or a range such as 100..900." group:"Workload"`
-	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
-	ThinkTime    *time.Duration   `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests." group:"Workload"`
-	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
-	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
-	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
-
-	Duration *time.Duration `placeholder:"20s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
-	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
-	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
-	statFlags
-	Attainment *float64 `placeholder:"0.99" help:"Least share of due requests that must meet the SLO for the gate slo to pass." group:"Measurement"`
-	FailOn     []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
-
-	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`
-	JSON        bool    `name:"json" help:"Print the report as JSON." group:"Output"`
-	Quiet       bool    `short:"q" help:"No progress on standard error." group:"Output"`
-	PrintConfig bool    `name:"print-config" help:"Print the configuration as resolved, and do nothing." group:"Output"`
+	outputFlags
 
 	Sim engineFlags `embed:"" group:"Built-in engine"`
 }
@@ -83,7 +46,7 @@ folder below --out. Closed loop with --concurrency, open loop with --rate.
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
-	cfg, err := c.resolve()
+	cfg, err := c.resolve(&c.outputFlags, &c.targetFlags, c.URL)
 	if err != nil {
 		return err
 	}
@@ -116,107 +79,6 @@ func (c *runCmd) Run(e *env) error {
 	return gates.check(out, cfg.Report.Attainment)
 }
 
-// resolve makes the configuration out of defaults, files, --set and flags, in
-// that order.
-func (c *runCmd) resolve() (config, error) {
-	cfg := defaultConfig()
-	for _, f := range c.File {
-		if err := cfg.readFile(f); err != nil {
-			return cfg, err
-		}
-	}
-	for _, s := range c.Set {
-		if err := cfg.set(s); err != nil {
-			return cfg, err
-		}
-	}
-	if err := c.flags(&cfg); err != nil {
-		return cfg, err
-	}
-	cfg.settle()
-	return cfg, cfg.validate()
-}
-
-func put[T any](to *T, from *T) {
-	if from != nil {
-		*to = *from
-	}
-}
-
-func (c *runCmd) flags(cfg *config) error {
-	t := &cfg.Target
-	if c.URL != nil && strings.TrimSpace(*c.URL) == "" {
-		return usagef("the URL is empty: leave it out to measure the built-in engine")
-	}
-	put(&t.URL, c.URL)
-	put(&t.Model, c.Model)
-	put(&t.Dialect, c.Dialect)
-	put(&t.APIKeyEnv, c.APIKeyEnv)
-	t.Headers = append(t.Headers, c.Header...)
-	put(&t.ExtraBody, c.ExtraBody)
-	t.Stream = t.Stream && !c.NoStream
-	put(&t.CAFile, c.CAFile)
-	t.Insecure = t.Insecure || c.Insecure
-	t.Resolve = append(t.Resolve, c.Resolve...)
-	put(&t.Host, c.Host)
-	put(&t.Conn, c.Conn)
-	put(&t.Timeout.Connect, c.TimeoutConnect)
-	put(&t.Timeout.First, c.TimeoutFirst)
-	put(&t.Timeout.Idle, c.TimeoutIdle)
-	put(&t.Timeout.Total, c.TimeoutTotal)
-
-	if err := c.workloadFlags(&cfg.Workload); err != nil {
-		return err
-	}
-	s := &cfg.Stage
-	put(&s.Duration, c.Duration)
-	put(&s.Requests, c.Requests)
-	if c.Requests != nil && c.Duration == nil {
-		s.Duration = 0
-	}
-	put(&s.Warmup, c.Warmup)
-	r := &cfg.Report
-	put(&r.SLO, c.SLO)
-	put(&r.Attainment, c.Attainment)
-	put(&r.TPOT, c.TPOT)
-	put(&r.QuantileType, c.QuantileType)
-	if c.Percentiles != nil {
-		r.Percentiles = c.Percentiles
-	}
-	put(&cfg.Seed, c.Seed)
-	put(&cfg.Out, c.Out)
-	return nil
-}
-
-func (c *runCmd) workloadFlags(w *workload.Spec) error {
-	if c.Concurrency != nil && c.Rate != nil {
-		return usagef("--concurrency makes a closed loop and --rate an open one: give one of them")
-	}
-	if c.Requests != nil && *c.Requests < 1 {
-		return usagef("--requests is %d: want a count from 1", *c.Requests)
-	}
-	if c.Concurrency != nil && *c.Concurrency < 1 {
-		return usagef("--concurrency is %d: want a count from 1", *c.Concurrency)
-	}
-	if c.Concurrency != nil {
-		w.Concurrency, w.Arrival.Rate, w.Arrival.Process = *c.Concurrency, 0, workload.Closed
-	}
-	if c.Rate != nil {
-		if !w.Open() {
-			w.Arrival.Process = workload.Poisson
-		}
-		w.Arrival.Rate, w.Concurrency = *c.Rate, 0
-	}
-	put(&w.Arrival.Process, c.Arrival)
-	put(&w.Arrival.MaxInFlight, c.MaxInFlight)
-	put(&w.PromptTokens, c.PromptTokens)
-	put(&w.OutputTokens, c.OutputTokens)
-	put(&w.ThinkTime, c.ThinkTime)
-	put(&w.Ramp, c.Ramp)
-	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
-	return nil
-}
-
 // run is one run while it happens.
 type run struct {
 	cfg config
@@ -246,9 +108,15 @@ func (r *run) say(format string, args ...any) {
 
 // measure runs everything up to the conclusions, which it also stores.
 func (r *run) measure(ctx context.Context) (*result.Run, error) {
-	if err := checkOut(r.cfg.Out); err != nil {
+	made, err := checkOut(r.cfg.Out)
+	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if made && r.writer == nil {
+			_ = os.Remove(r.cfg.Out) // stays if somebody put something there
+		}
+	}()
 	features, err := r.connect(ctx)
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
@@ -286,20 +154,23 @@ func interruptedOr(ctx context.Context, err error) error {
 	return err
 }
 
-// checkOut makes sure, before anything is sent, that results can be stored.
-func checkOut(dir string) error {
+// checkOut makes sure, before anything is sent, that results can be stored. made
+// says that it had to make the folder.
+func checkOut(dir string) (made bool, err error) {
+	_, err = os.Stat(dir)
+	made = errors.Is(err, os.ErrNotExist)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return usagef("out (--out): %w", err)
+		return false, usagef("out (--out): %w", err)
 	}
 	f, err := os.CreateTemp(dir, ".assay-write-test-*")
 	if err != nil {
-		return usagef("out (--out): cannot write to %s: %w", dir, err)
+		return made, usagef("out (--out): cannot write to %s: %w", dir, err)
 	}
 	_ = f.Close()
 	if err := os.Remove(f.Name()); err != nil {
-		return usagef("out (--out): %w", err)
+		return made, usagef("out (--out): %w", err)
 	}
-	return nil
+	return made, nil
 }
 
 // connect finds the target, or starts the built-in engine, and probes it.

@@ -1,0 +1,166 @@
+package cli
+
+import (
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay/workload"
+)
+
+// The groups of flags that several commands share. Flags that a configuration
+// file can also set are pointers: nil means not given.
+
+// targetFlags say what is measured, and how it is reached.
+type targetFlags struct {
+	Model     *string  `help:"Model to ask for; needed where the server offers several." group:"Target"`
+	Dialect   *string  `help:"openai-chat or openai-completions (default: what the URL or the server says)." group:"Target"`
+	APIKeyEnv *string  `name:"api-key-env" placeholder:"NAME" help:"Environment variable that holds the API key." group:"Target"`
+	Header    []string `placeholder:"NAME: VALUE" sep:"none" help:"Header to send with every request; values are stored nowhere." group:"Target"`
+	ExtraBody *string  `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request body." group:"Target"`
+	NoStream  bool     `name:"no-stream" help:"Ask for replies in one piece: E2E alone is measured." group:"Target"`
+	CAFile    *string  `name:"ca-file" placeholder:"PEM" help:"Certificates to trust." group:"Target"`
+	Insecure  bool     `help:"Do not verify the server's certificate." group:"Target"`
+	Resolve   []string `placeholder:"HOST:PORT:ADDR" help:"Connect to ADDR for HOST:PORT, as curl does." group:"Target"`
+	Host      *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
+	Conn      *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
+
+	TimeoutConnect *time.Duration `name:"timeout-connect" placeholder:"10s" help:"Longest wait for a connection." group:"Target"`
+	TimeoutFirst   *time.Duration `name:"timeout-first" placeholder:"2m" help:"Longest wait from sending to the first event." group:"Target"`
+	TimeoutIdle    *time.Duration `name:"timeout-idle" placeholder:"1m" help:"Longest silence inside a stream." group:"Target"`
+	TimeoutTotal   *time.Duration `name:"timeout-total" placeholder:"10m" help:"Longest request." group:"Target"`
+}
+
+// loadFlags say what load is applied, and how long and how it is measured.
+type loadFlags struct {
+	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file; later ones win."`
+	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+
+	Concurrency  *int             `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
+	Rate         *float64         `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
+	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson or constant." group:"Workload"`
+	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, or a range such as 100..900." group:"Workload"`
+	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
+	ThinkTime    *time.Duration   `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests." group:"Workload"`
+	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
+	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
+	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
+
+	Duration *time.Duration `placeholder:"20s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
+	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
+	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
+	statFlags
+	Attainment *float64 `placeholder:"0.99" help:"Least share of due requests that must meet the SLO for the gate slo to pass." group:"Measurement"`
+}
+
+// outputFlags say where results go.
+type outputFlags struct {
+	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`
+	JSON        bool    `name:"json" help:"Print the report as JSON." group:"Output"`
+	Quiet       bool    `short:"q" help:"No progress on standard error." group:"Output"`
+	PrintConfig bool    `name:"print-config" help:"Print the configuration as resolved, and do nothing." group:"Output"`
+}
+
+func put[T any](to *T, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// resolve makes the configuration out of defaults, files, --set and flags, in
+// that order. There is no target without t.
+func (c *loadFlags) resolve(o *outputFlags, t *targetFlags, url *string) (config, error) {
+	cfg := defaultConfig()
+	for _, f := range c.File {
+		if err := cfg.readFile(f); err != nil {
+			return cfg, err
+		}
+	}
+	for _, s := range c.Set {
+		if err := cfg.set(s); err != nil {
+			return cfg, err
+		}
+	}
+	if url != nil && strings.TrimSpace(*url) == "" {
+		return cfg, usagef("the URL is empty: leave it out to measure the built-in engine")
+	}
+	put(&cfg.Target.URL, url)
+	if t != nil {
+		t.put(&cfg.Target)
+	}
+	put(&cfg.Out, o.Out)
+	if err := c.put(&cfg); err != nil {
+		return cfg, err
+	}
+	return cfg, cfg.validate()
+}
+
+func (c *targetFlags) put(t *targetConfig) {
+	put(&t.Model, c.Model)
+	put(&t.Dialect, c.Dialect)
+	put(&t.APIKeyEnv, c.APIKeyEnv)
+	t.Headers = append(t.Headers, c.Header...)
+	put(&t.ExtraBody, c.ExtraBody)
+	t.Stream = t.Stream && !c.NoStream
+	put(&t.CAFile, c.CAFile)
+	t.Insecure = t.Insecure || c.Insecure
+	t.Resolve = append(t.Resolve, c.Resolve...)
+	put(&t.Host, c.Host)
+	put(&t.Conn, c.Conn)
+	put(&t.Timeout.Connect, c.TimeoutConnect)
+	put(&t.Timeout.First, c.TimeoutFirst)
+	put(&t.Timeout.Idle, c.TimeoutIdle)
+	put(&t.Timeout.Total, c.TimeoutTotal)
+}
+
+func (c *loadFlags) put(cfg *config) error {
+	if err := c.workload(&cfg.Workload); err != nil {
+		return err
+	}
+	s := &cfg.Stage
+	put(&s.Duration, c.Duration)
+	put(&s.Requests, c.Requests)
+	if c.Requests != nil && c.Duration == nil {
+		s.Duration = 0
+	}
+	put(&s.Warmup, c.Warmup)
+	r := &cfg.Report
+	put(&r.SLO, c.SLO)
+	put(&r.Attainment, c.Attainment)
+	put(&r.TPOT, c.TPOT)
+	put(&r.QuantileType, c.QuantileType)
+	if c.Percentiles != nil {
+		r.Percentiles = c.Percentiles
+	}
+	put(&cfg.Seed, c.Seed)
+	return nil
+}
+
+func (c *loadFlags) workload(w *workload.Spec) error {
+	if c.Concurrency != nil && c.Rate != nil {
+		return usagef("--concurrency makes a closed loop and --rate an open one: give one of them")
+	}
+	if c.Requests != nil && *c.Requests < 1 {
+		return usagef("--requests is %d: want a count from 1", *c.Requests)
+	}
+	if c.Concurrency != nil && *c.Concurrency < 1 {
+		return usagef("--concurrency is %d: want a count from 1", *c.Concurrency)
+	}
+	if c.Concurrency != nil {
+		w.Concurrency, w.Arrival.Rate, w.Arrival.Process = *c.Concurrency, 0, workload.Closed
+	}
+	if c.Rate != nil {
+		if !w.Open() {
+			w.Arrival.Process = workload.Poisson
+		}
+		w.Arrival.Rate, w.Concurrency = *c.Rate, 0
+	}
+	put(&w.Arrival.Process, c.Arrival)
+	put(&w.Arrival.MaxInFlight, c.MaxInFlight)
+	put(&w.PromptTokens, c.PromptTokens)
+	put(&w.OutputTokens, c.OutputTokens)
+	put(&w.ThinkTime, c.ThinkTime)
+	put(&w.Ramp, c.Ramp)
+	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
+	return nil
+}
