@@ -33,9 +33,10 @@ func WriteJSON(w io.Writer, v any) error {
 }
 
 // escapeJSON escapes what encoding/json leaves as it is: DEL, C1 controls and
-// invisible format characters. They occur in strings only.
+// invisible format characters. They occur in strings only. U+FFFD, which stands
+// for bytes that were no UTF-8, is escaped always, not only where it is new.
 func escapeJSON(s string) string {
-	unsafe := func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }
+	unsafe := func(r rune) bool { return r != '\n' && (r == unicode.ReplacementChar || !unicode.IsPrint(r)) }
 	if !strings.ContainsFunc(s, unsafe) {
 		return s
 	}

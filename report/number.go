@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -44,14 +45,11 @@ func fixed(x float64, decimals int) string {
 
 // short is x with at most the given decimals and no zeros at its end.
 func short(x float64, decimals int) string {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return none
+	s := fixed(x, decimals)
+	if strings.Contains(s, ".") {
+		s = strings.TrimRight(strings.TrimRight(s, "0"), ".")
 	}
-	scale := math.Pow10(decimals)
-	if r := math.Round(x*scale) / scale; !math.IsInf(r, 0) && r != 0 {
-		return strconv.FormatFloat(r, 'f', -1, 64)
-	}
-	return fixed(x, 0)
+	return s
 }
 
 // optional is number of *x, or the sign for none.

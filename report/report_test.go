@@ -2,17 +2,20 @@ package report
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
 	"charm.land/lipgloss/v2"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/result"
 )
 
@@ -146,5 +149,121 @@ func stripSGR(s string) string {
 			return b.String()
 		}
 		_, s, _ = strings.Cut(after, "m")
+	}
+}
+
+// Golden vector 1 of MEASUREMENT.md section 8, to the letter.
+func TestTraceVector(t *testing.T) {
+	var b bytes.Buffer
+	if err := Trace(&b, openingTrace(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"TTFT        120.0\n", "ITL         [35 37 36 37]\n", "TPOT        36.25 =", "E2E         265.0 =", "user TPS    27.586 tokens/s",
+		"throughput  18.87 tokens/s", "= 301.25,", "36.25 above", "20 % of n × TPOT", "25 % of the decode", "13.7 % of E2E",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("missing %q in:\n%s", want, b.String())
+		}
+	}
+}
+
+func TestTraceWithoutGaps(t *testing.T) {
+	for _, at := range [][]time.Duration{{time.Second}, {time.Second, time.Second}, {0}} {
+		tr, err := metric.NewTrace(0, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := Trace(&b, &tr, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		lint(t, b.String(), defaultWidth)
+		if !strings.Contains(b.String(), "TPOT        "+none) || !strings.Contains(b.String(), tr.Note) {
+			t.Errorf("%v: TPOT is not said to be missing:\n%s", at, b.String())
+		}
+	}
+}
+
+func TestLongTraceIsCut(t *testing.T) {
+	at := make([]time.Duration, 1001)
+	for i := range at {
+		at[i] = time.Duration(100+10*i) * time.Millisecond
+	}
+	tr, err := metric.NewTrace(0, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := Trace(&b, &tr, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	lint(t, b.String(), defaultWidth)
+	if !strings.Contains(strings.Join(strings.Fields(b.String()), " "), "… and 800 more, 10 to 10 in all]") {
+		t.Errorf("not cut:\n%s", b.String())
+	}
+}
+
+// What must stand beside a number stands there, in each of the views for people.
+func TestMandatoryStatements(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		run  *result.Run
+		want []string
+	}{
+		{"labels", goodRun(), []string{
+			"TPOT, request-weighted", "ITL, gap-weighted", "gap-weighted: Σ(E2E - TTFT) / Σ(n - 1)", "client boundary",
+			"Hyndman-Fan type 7", "n(1-p) at n 1024", "n_eff 819", "balances", "client VALID", "STABLE",
+		}},
+		{"withheld gaps", badRun(), []string{"withheld: 31.0 %", "client INVALID", "UNSTABLE: no steady state", "not stabilised"}},
+		{"partial", partialRun(), []string{"NOT COMPLETE", "interrupted (Ctrl-C)", "iid 88.93 to 109.85", "as if requests were independent"}},
+		{"not streamed", wholeRun(), []string{"replies were not streamed", "not streamed: end of body - sent"}},
+		{"chunks", chunkRun(), []string{"chunk gap, gap-weighted", "the distribution of gaps between tokens is unknown"}},
+		{"tiny", tinyRun(), []string{"no percentile where n(1-p) < 1", "max 115.1", "all excluded (one token 4)", "UNDECIDED"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b bytes.Buffer
+			if err := Terminal(&b, c.run, Options{Width: 300}); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("terminal lacks %q", want)
+				}
+			}
+		})
+	}
+}
+
+// A chunk gap must never be called an inter-token latency.
+func TestChunkGapIsNoITL(t *testing.T) {
+	var b bytes.Buffer
+	if err := Terminal(&b, chunkRun(), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if strings.Contains(line, "ITL") && !strings.Contains(line, "mean ITL") {
+			t.Errorf("ITL in %q", line)
+		}
+	}
+}
+
+func TestJSONIsStable(t *testing.T) { checkJSON(t, hostile("\x7f\u009b\u202e\U000e0041<&>\xff")) }
+
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+func TestWriteErrors(t *testing.T) {
+	for _, v := range views() {
+		if err := v.write(full{}, Options{}); !errors.Is(err, io.ErrShortWrite) {
+			t.Errorf("%s: %v", v.name, err)
+		}
+	}
+	if err := JSON(full{}, goodRun()); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("JSON: %v", err)
+	}
+	if err := Markdown(full{}, goodRun()); !errors.Is(err, io.ErrShortWrite) {
+		t.Errorf("Markdown: %v", err)
 	}
 }
