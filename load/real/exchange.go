@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/assay-bench/assay/dialect"
@@ -130,9 +131,16 @@ func (x *exchange) conclude(ctx context.Context, err error) {
 		}
 	case err != nil:
 		a.Outcome, a.Error = outcomeOf(ctx, a, err)
+	case a.Events > 0 && x.foreign():
+		a.Outcome, a.Error = record.NotDialect, "no event of the stream is the dialect's"
 	default:
 		a.Outcome, a.Error = record.Truncated, "the stream ended without a finish reason or a terminal marker"
 	}
+}
+
+// foreign reports whether the dialect knew none of the events.
+func (x *exchange) foreign() bool {
+	return !slices.ContainsFunc(x.events, func(e record.Event) bool { return !e.Flags.Has(record.FlagOther) })
 }
 
 func (x *exchange) concludeStatus() {
