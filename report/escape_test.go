@@ -38,7 +38,7 @@ func TestEscape(t *testing.T) {
 }
 
 func FuzzEscape(f *testing.F) {
-	for _, s := range []string{"", "a b", "\x1b[2J", "\u009b", "ü\xff\n", "\u202e‮", "±Σ – x"} {
+	for _, s := range []string{"", "a b", "\x1b[2J", "\u009b", "ü\xff\n", "\u202e\u2066", "±Σ – x"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -90,9 +90,9 @@ func hostile(s string) *result.Run {
 
 func FuzzForeignText(f *testing.F) {
 	for _, s := range []string{
-		"", " ", "\n", "\x1b[2J\x1b]0;x\x07", "\u009b31m", "a\u202eb", strings.Repeat("x", 3000), strings.Repeat("模型 ", 80),
+		"", " ", "\n", "\x1b[2J\x1b]0;x\x07", "\u009b31m", "a\u202eb", strings.Repeat("x", 500), strings.Repeat("模型 ", 40),
 		"❤️‍🔥 👩‍👩‍👧‍👦 e\u0301\u0301", "</td><script>alert(1)</script>", "| a | b |\n---", "```\n# x\n", "[a](javascript:b)", "=", "% ms s", "- ",
-		strings.Repeat("\u0301", 300), "\t\t", "🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪",
+		strings.Repeat("\u0301", 60), "\t\t", "🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪🇩🇪",
 	} {
 		f.Add(s)
 	}

@@ -284,7 +284,11 @@ func (sh *sheet) connection(m *result.Metrics) {
 	var items []string
 	for _, q := range []quantity{{"", "DNS", m.DNS}, {"", "connect", m.Connect}, {"", "TLS", m.TLS}} {
 		if q.s != nil && q.s.Mean != nil {
-			items = append(items, fmt.Sprintf("%s p50 %s max %s (n %d)", q.name, optional(q.s.P50), optional(q.s.Max), q.s.N))
+			median := ""
+			if q.s.P50 != nil {
+				median = " p50 " + number(*q.s.P50)
+			}
+			items = append(items, fmt.Sprintf("%s%s max %s (n %d)", q.name, median, optional(q.s.Max), q.s.N))
 		}
 	}
 	if len(items) == 0 {

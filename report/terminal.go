@@ -72,6 +72,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.throughput(st)
 		sh.goodput(st.Goodput)
 		sh.server(st.Server)
+		sh.truth(st.Truth)
 		sh.errors(st.Errors)
 	}
 	sh.warnings(r)
@@ -111,7 +112,9 @@ func (sh *sheet) header(r *result.Run) {
 func (sh *sheet) workload(r *result.Run, st *result.Stage) {
 	o := st.Workload
 	sh.section("WORKLOAD", r.WorkloadText)
-	sh.row("load", st.Load)
+	if !strings.Contains(r.WorkloadText, st.Load) {
+		sh.row("load", st.Load)
+	}
 	sh.row("seed", strconv.FormatUint(r.Seed, 10), prefixed("fingerprint ", r.Fingerprint))
 	sh.prompts(r.PromptLength, &o)
 	sh.outputs(&o)
@@ -142,7 +145,7 @@ func (sh *sheet) prompts(how string, o *result.Observed) {
 			lengths += ", achieved " + count(s.Mean) + " (" + signed(100*(*s.Mean / *asked - 1)) + " %)"
 		}
 	}
-	sh.row("", lengths, prefixed("lengths made by ", how))
+	sh.row("", lengths, prefixed("lengths: ", how))
 }
 
 func signed(x float64) string {
