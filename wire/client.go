@@ -31,6 +31,7 @@ type Client struct {
 
 type counters struct {
 	opened, reused, stale, closed, reconnects atomic.Int64
+	early, survived                           atomic.Int64 // see afterStream
 }
 
 // Stats counts what happened to connections since the client was made.
@@ -47,6 +48,10 @@ type Stats struct {
 	// many had been opened before as were now in use: had none of them been
 	// closed, this one would not have been needed. Always 0 per-request.
 	Reconnects int64
+	// ClosesStreams: the server was found to close connections right after
+	// streamed replies without saying so (llama.cpp advertises keep-alive and
+	// does that), and they are no longer reused after one.
+	ClosesStreams bool
 	// ClockSteps counts steps of the wall clock against the monotonic one by
 	// more than 10 us: kernel stamps near them are doubtful.
 	ClockSteps int64
@@ -79,7 +84,8 @@ func (c *Client) Stats() Stats {
 	s := &c.stats
 	return Stats{
 		Opened: s.opened.Load(), Closed: s.closed.Load(), Reused: s.reused.Load(),
-		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClockSteps: c.wall.steps.Load(),
+		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClosesStreams: c.closesStreams(),
+		ClockSteps: c.wall.steps.Load(),
 	}
 }
 
@@ -221,6 +227,7 @@ func (c *Client) take(turn int64, fresh bool) *conn {
 			c.discard(cn)
 		case cn.dead():
 			c.stats.stale.Add(1)
+			cn.afterStream(false)
 			c.discard(cn)
 		default:
 			return cn
@@ -250,7 +257,7 @@ func (c *Client) release(cn *conn) {
 	if cn == nil {
 		return
 	}
-	if !cn.fit || c.cfg.ConnMode == ConnPerRequest {
+	if !cn.fit || c.cfg.ConnMode == ConnPerRequest || cn.streamed && c.closesStreams() {
 		c.discard(cn)
 		return
 	}
@@ -282,6 +289,22 @@ func (c *Client) put(cn *conn) {
 		list = append(list[:0], list[old:]...)
 	}
 	c.idle[key] = append(list, cn)
+}
+
+// A server is taken for one that closes connections right after streamed
+// replies once enoughEarly of them were found closed within closedEarly of a
+// reply, and more than have survived one. A server that goes down closes its
+// unused connections as well, but after those have survived.
+const (
+	enoughEarly = 3
+	closedEarly = time.Second
+)
+
+// closesStreams reports whether connections are not worth keeping after a
+// streamed reply: the next request would race with the server's close.
+func (c *Client) closesStreams() bool {
+	early := c.stats.early.Load()
+	return early >= enoughEarly && early > c.stats.survived.Load()
 }
 
 func (c *Client) discard(cn *conn) {

@@ -30,6 +30,7 @@ type conn struct {
 	remote    string
 	idleSince record.Stamp
 	fit       bool // for reuse
+	streamed  bool // the last reply was a stream
 
 	dec      Decoder
 	emitFunc func(Frame)
@@ -48,6 +49,20 @@ type conn struct {
 
 func (cn *conn) expired(now record.Stamp) bool {
 	return time.Duration(now-cn.idleSince) >= cn.client.maxIdle()
+}
+
+// afterStream notes whether the server kept the connection open after its last
+// reply; only a streamed reply counts. Reuse is what shows it, so that the
+// connection has been unused from idleSince until now.
+func (cn *conn) afterStream(alive bool) {
+	s := &cn.client.stats
+	switch {
+	case !cn.streamed:
+	case alive:
+		s.survived.Add(1)
+	case time.Duration(cn.client.now()-cn.idleSince) < closedEarly:
+		s.early.Add(1)
+	}
 }
 
 // begin starts an exchange.

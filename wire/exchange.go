@@ -100,6 +100,8 @@ func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) er
 	if err != nil {
 		return cn.noReply(a, werr, err)
 	}
+	cn.afterStream(true)
+	cn.streamed = false
 	a.Headers, a.Status = h.st.At, h.resp.StatusCode
 	cn.learn(h.resp.Header)
 	if ce := h.resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
@@ -110,6 +112,7 @@ func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) er
 	if err != nil {
 		return refused(err)
 	}
+	cn.streamed = framing != Whole
 	err = cn.body(a, framing, transfer, h)
 	a.BodyBytes = cn.dec.BodyBytes()
 	finished := cn.terminal
@@ -160,6 +163,7 @@ func (cn *conn) noReply(a *record.Attempt, werr, err error) error {
 	}
 	if a.ConnReused {
 		cn.client.stats.stale.Add(1)
+		cn.afterStream(false)
 		return &Error{Outcome: record.StaleConnection, Err: fmt.Errorf("reused connection: %w", err)}
 	}
 	return &Error{Outcome: record.StreamReset, Err: err}

@@ -227,6 +227,74 @@ func TestDeadBeforeUse(t *testing.T) {
 	}
 }
 
+// TestClosesStreams: a server that closes the connection after every streamed
+// reply, and keeps it after others, is found out; its streams then have fresh
+// connections, while other replies go on sharing them.
+func TestClosesStreams(t *testing.T) {
+	addr := serve(t, nil, func(p *peer) {
+		for r := p.request(); r != nil; r = p.request() {
+			if r.URL.Path == "/whole" {
+				p.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+				continue
+			}
+			p.send(sseHead + chunk(done))
+			p.request() // the next request meets the close: no race to lose here
+			return
+		}
+	})
+	c := newClient(t, addr, nil)
+	get := func(path string, framing Framing, fresh bool) (a record.Attempt, err error) {
+		req := post()
+		req.Path, req.Fresh = path, fresh
+		err = c.Do(t.Context(), &a, req, &recorder{framing: framing})
+		return a, err
+	}
+	for i := range 10 {
+		_, err := get("/stream", SSE, false)
+		stale := outcome(t, err) == record.StaleConnection
+		if want := i == 1 || i == 3 || i == 5; stale != want || err != nil && !stale {
+			t.Fatalf("%d: %v, want stale %v", i, err, want)
+		}
+	}
+	if s := c.Stats(); !s.ClosesStreams || s.Stale != enoughEarly {
+		t.Errorf("%+v", s)
+	}
+	for i := range 5 {
+		if a, err := get("/whole", Whole, false); err != nil || a.ConnReused != (i > 0) {
+			t.Errorf("whole %d: %v, reused %v", i, err, a.ConnReused)
+		}
+	}
+}
+
+// TestKeepsStreams: closes that come late, or after connections have survived
+// as often, are no reason to stop reusing them.
+func TestKeepsStreams(t *testing.T) {
+	c := newClient(t, serve(t, nil, func(p *peer) {
+		for range 2 { // the first one survives, the next request does not
+			if p.request() == nil {
+				return
+			}
+			p.send(sseHead + chunk(done))
+		}
+		p.request()
+	}), nil)
+	reused := 0
+	for range 30 {
+		a, err := do(t, c, &recorder{})
+		if err == nil && a.ConnReused {
+			reused++
+		}
+	}
+	if s := c.Stats(); s.ClosesStreams || reused != 10 || s.Stale != 10 {
+		t.Errorf("reused %d, %+v", reused, s)
+	}
+	cn := &conn{client: c, streamed: true, idleSince: c.now() - record.Stamp(closedEarly)}
+	before := c.stats.early.Load()
+	if cn.afterStream(false); c.stats.early.Load() != before {
+		t.Error("a late close counts as an early one")
+	}
+}
+
 func TestTimeouts(t *testing.T) {
 	const short = 30 * time.Millisecond
 	for _, tc := range []struct {
