@@ -296,6 +296,9 @@ func (s *Stage) Live(now record.Stamp) Live {
 func (s *Stage) Info(now record.Stamp) result.StageInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.halted != "" && now != 0 {
+		s.halt(now) // the runner may have ended before a tick could do it
+	}
 	i := result.StageInfo{
 		Name: s.plan.Name, OpenLoop: s.plan.OpenLoop, Concurrency: s.plan.Concurrency,
 		Window: s.window, WindowClosed: s.closed, Stopped: s.stopAt, Warmup: s.warmupResult,

@@ -1,6 +1,7 @@
 package real
 
 import (
+	"cmp"
 	"encoding/base64"
 	"net/http"
 	"net/url"
@@ -25,8 +26,8 @@ type secrets struct {
 }
 
 // secretsOf takes every value of the headers, whole and in its parts (a scheme
-// word, the cookies of a jar), and the userinfo of the URL.
-func secretsOf(h http.Header, user *url.Userinfo) secrets {
+// word, the cookies of a jar), and the userinfo and the query of the URL.
+func secretsOf(h http.Header, user *url.Userinfo, query string) secrets {
 	var s secrets
 	for name, values := range h {
 		if name == "Accept" || name == "Content-Type" {
@@ -39,6 +40,13 @@ func secretsOf(h http.Header, user *url.Userinfo) secrets {
 			}
 		}
 	}
+	for part := range strings.SplitSeq(query, "&") {
+		_, v, _ := strings.Cut(part, "=")
+		s.add(v)
+		if plain, err := url.QueryUnescape(v); err == nil {
+			s.add(plain)
+		}
+	}
 	if user != nil {
 		password, _ := user.Password()
 		pair := user.Username() + ":" + password
@@ -46,7 +54,8 @@ func secretsOf(h http.Header, user *url.Userinfo) secrets {
 			s.add(v)
 		}
 	}
-	slices.SortFunc(s.list, func(a, b string) int { return len(b) - len(a) }) // the longest match first
+	// The longest match first.
+	slices.SortFunc(s.list, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	s.list = slices.Compact(s.list)
 	var pairs []string
 	for _, v := range s.list {
@@ -80,15 +89,12 @@ func (s *secrets) redact(text string) string {
 		return text
 	}
 	text = s.replacer.Replace(text)
-	body, cut := strings.CutSuffix(text, "…")
+	// What a message may put behind a text that it has cut.
+	body := strings.TrimRight(text, "…\"'`)")
 	for _, v := range s.list {
 		for n := min(len(v)-1, len(body)); n >= leastSecret; n-- {
 			if strings.HasSuffix(body, v[:n]) {
-				text = body[:len(body)-n] + redacted
-				if cut {
-					text += "…"
-				}
-				return text
+				return body[:len(body)-n] + redacted + text[len(body):]
 			}
 		}
 	}

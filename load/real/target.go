@@ -51,7 +51,7 @@ type Target struct {
 func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Header) *Target {
 	var id [8]byte
 	_, _ = rand.Read(id[:]) // never fails, see crypto/rand
-	hidden := secretsOf(header, e.User)
+	hidden := secretsOf(header, e.User, e.Query)
 	h := header.Clone()
 	if h == nil {
 		h = make(http.Header)
