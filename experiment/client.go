@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/record"
@@ -64,7 +65,7 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 	}
 	late := atMost("send lateness p99", "ms", p99(c.lateness), ms(l.SendLateness))
 	if worst := p99(c.setUp); worst != nil {
-		late.Text += fmt.Sprintf(", beside connection set-up p99 %.3g ms", *worst)
+		late.Text += fmt.Sprintf(", beside connection set-up p99 %s ms", num(*worst))
 	}
 	check(late)
 	if readLag != nil && readLag.N > 0 {
@@ -115,7 +116,11 @@ func bound(name, unit string, value *float64, limit float64, word string, ok boo
 		c.Text = name + ": nothing to judge"
 		return c
 	}
-	c.Text = fmt.Sprintf("%s %.3g %s (%s %.3g)", name, *value, unit, word, limit)
+	v, l := num(*value)+" "+unit, num(limit)
+	if rest, isShare := strings.CutPrefix(unit, "share"); isShare {
+		v, l = num(100 * *value)+" %"+rest, num(100*limit)+" %"
+	}
+	c.Text = fmt.Sprintf("%s %s (%s %s)", name, v, word, l)
 	return c
 }
 

@@ -134,7 +134,7 @@ func trendCheck(name, unit string, series []float64, least float64) trendResult 
 		Name: name, Value: &t.P, Unit: "p (Mann-Kendall)", Threshold: new(alpha),
 		OK: !(t.P < alpha) || math.Abs(change) < max(least, material*mean),
 	}
-	c.Text = fmt.Sprintf("%s: %+.3g %s over the window about a mean of %.3g (p = %.2g)", name, change, unit, mean, t.P)
+	c.Text = fmt.Sprintf("%s: %s %s over the window about a mean of %s (%s)", name, signed(change), unit, num(mean), probability(t.P))
 	return trendResult{c, slope}
 }
 
