@@ -118,7 +118,7 @@ func bound(name, unit string, value *float64, limit float64, word string, ok boo
 	}
 	v, l := num(*value)+" "+unit, num(limit)
 	if rest, isShare := strings.CutPrefix(unit, "share"); isShare {
-		v, l = num(100 * *value)+" %"+rest, num(100*limit)+" %"
+		v, l = num(100**value)+" %"+rest, num(100*limit)+" %"
 	}
 	c.Text = fmt.Sprintf("%s %s (%s %s)", name, v, word, l)
 	return c
