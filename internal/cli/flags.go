@@ -53,6 +53,11 @@ type loadFlags struct {
 	Attainment *float64 `placeholder:"0.99" help:"Least share of due requests that must meet the SLO for the gate slo to pass." group:"Measurement"`
 }
 
+// gateFlags say which findings make the exit code 1.
+type gateFlags struct {
+	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
+}
+
 // outputFlags say where results go.
 type outputFlags struct {
 	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`

@@ -8,7 +8,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -27,11 +26,10 @@ type runCmd struct {
 
 	targetFlags
 	loadFlags
-	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
-
+	gateFlags
 	outputFlags
 
-	Sim engineFlags `embed:"" group:"Built-in engine"`
+	Sim simFlags `embed:"" group:"Built-in engine"`
 }
 
 // Help implements kong's detailed help.
@@ -233,21 +231,11 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 }
 
 func (r *run) create(content *workload.Content, f real.Features) error {
-	text, err := r.cfg.redacted().yaml()
+	m, err := r.cfg.meta(r.clock)
 	if err != nil {
 		return err
 	}
-	cfg, err := yaml.YAMLToJSON(text) // the same keys and units as in a file
-	if err != nil {
-		return fmt.Errorf("encoding the configuration: %w", err)
-	}
-	m := rundir.Meta{
-		ToolVersion: version(), Epoch: r.clock.Epoch(), Config: cfg, Seed: r.cfg.Seed, Target: r.info,
-		WorkloadText: r.cfg.Workload.Describe(), Fingerprint: r.cfg.Workload.Fingerprint(r.cfg.Seed), PromptLength: content.Method(),
-		Transport: r.target.Transport(),
-		SLO:       r.cfg.Report.SLO, TPOT: r.cfg.Report.TPOT, QuantileType: r.cfg.Report.QuantileType, Percentiles: r.cfg.Report.Percentiles,
-		Limits: r.cfg.Limits, Warnings: f.Warnings,
-	}
+	m.Target, m.Transport, m.PromptLength, m.Warnings = r.info, r.target.Transport(), content.Method(), f.Warnings
 	if !r.cfg.Workload.ReusePrompts {
 		m.Nonce = r.target.RunID()
 	}
@@ -258,16 +246,40 @@ func (r *run) create(content *workload.Content, f real.Features) error {
 	return nil
 }
 
+// meta is what run.json has of the configuration.
+func (c *config) meta(k *clock.Clock) (rundir.Meta, error) {
+	text, err := c.redacted().yaml()
+	if err != nil {
+		return rundir.Meta{}, err
+	}
+	asJSON, err := yaml.YAMLToJSON(text) // the same keys and units as in a file
+	if err != nil {
+		return rundir.Meta{}, fmt.Errorf("encoding the configuration: %w", err)
+	}
+	m := rundir.Meta{
+		ToolVersion: version(), Epoch: k.Epoch(), Config: asJSON, Seed: c.Seed,
+		WorkloadText: c.Workload.Describe(), Fingerprint: c.Workload.Fingerprint(c.Seed),
+		SLO: c.Report.SLO, TPOT: c.Report.TPOT, QuantileType: c.Report.QuantileType, Percentiles: c.Report.Percentiles,
+		Limits: c.Limits,
+	}
+	m.EpochMonotonic, _ = k.Monotonic()
+	return m, nil
+}
+
+// plan of the one stage of a run.
+func (c *config) plan(spec workload.Spec) experiment.Plan {
+	return experiment.Plan{
+		Name: stageName(spec), OpenLoop: spec.Open(), Concurrency: spec.Concurrency,
+		Duration: c.Stage.Duration, Requests: c.Stage.Requests,
+		Warmup: experiment.Rule(c.Stage.Warmup), WarmupMax: c.Stage.WarmupMax, CooldownMax: c.Stage.CooldownMax,
+	}
+}
+
 // stage applies the load and stores what was decided. complete is false if it
 // was interrupted.
 func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.Content) (complete bool, err error) {
 	spec := plan.Spec()
-	p := experiment.Plan{
-		Name: stageName(spec), OpenLoop: spec.Open(), Concurrency: spec.Concurrency,
-		Duration: r.cfg.Stage.Duration, Requests: r.cfg.Stage.Requests,
-		Warmup: experiment.Rule(r.cfg.Stage.Warmup), WarmupMax: r.cfg.Stage.WarmupMax, CooldownMax: r.cfg.Stage.CooldownMax,
-	}
-	st := experiment.NewStage(p, r.writer)
+	st := experiment.NewStage(r.cfg.plan(spec), r.writer)
 	requests := func() (record.Request, bool) {
 		q := plan.Next()
 		content.Fill(&q)
@@ -294,6 +306,12 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		return r.writer.SaveMeta()
 	}}
 	err = errors.Join(runner.Run(ctx, watched), st.Err())
+	switch {
+	case ctx.Err() != nil:
+		st.Halt("interrupted")
+	case err != nil:
+		st.Halt("error")
+	}
 	info := st.Info(record.Stamp(r.clock.Now()))
 	info.Load, info.Health, info.CappedTime = loadText(spec), health.Read(), runner.CappedTime()
 	info.Server = account.finish(ctx)
