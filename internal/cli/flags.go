@@ -97,6 +97,7 @@ func (c *loadFlags) resolve(o *outputFlags, t *targetFlags, url *string) (config
 	if err := c.put(&cfg); err != nil {
 		return cfg, err
 	}
+	cfg.settle()
 	return cfg, cfg.validate()
 }
 

@@ -83,12 +83,13 @@ type run struct {
 	cmd *runCmd
 	env *env
 
-	builtIn *builtIn
-	target  *real.Target
-	info    result.Target
-	clock   *clock.Clock
-	writer  *rundir.Writer
-	closers []func()
+	builtIn  *builtIn
+	truthLog string // of the built-in engine
+	target   *real.Target
+	info     result.Target
+	clock    *clock.Clock
+	writer   *rundir.Writer
+	closers  []func()
 }
 
 func (r *run) close() {
@@ -129,6 +130,7 @@ func (r *run) measure(ctx context.Context) (*result.Run, error) {
 	r.say("%s, model %s, %s: %s", r.info.URL, r.info.Model, r.target.Dialect.Name(), r.cfg.Workload.Describe())
 	r.say("writing %s", r.writer.Dir())
 	complete, err := r.stage(ctx, plan, content)
+	r.checkTruth()
 	ended := ""
 	switch {
 	case err != nil:
@@ -178,7 +180,11 @@ func (r *run) connect(ctx context.Context) (real.Features, error) {
 		if err := r.cmd.Sim.check(); err != nil {
 			return real.Features{}, err
 		}
-		b, err := startBuiltIn(ctx, r.cmd.Sim.args(), r.env.stderr)
+		sim, err := r.keepTruth(r.cmd.Sim)
+		if err != nil {
+			return real.Features{}, err
+		}
+		b, err := startBuiltIn(ctx, sim.args(), r.env.stderr)
 		if err != nil {
 			return real.Features{}, err
 		}
