@@ -35,17 +35,14 @@ func roads() map[string]func(target string) (url string, args, env []string) {
 		"api-key-env": func(u string) (string, []string, []string) {
 			return u, []string{"--api-key-env", "CANARY_KEY"}, []string{"CANARY_KEY=" + canaryKey}
 		},
-		"headers": func(u string) (string, []string, []string) {
-			return u, []string{
+		"headers and query": func(u string) (string, []string, []string) {
+			return u + "/v1?key=query-" + canary, []string{
 				"--header", "Authorization: Bearer " + canaryAuth, "--header", "Cookie: session=" + canaryCookie + "; theme=dark",
 				"--header", "X-Key: " + canaryX,
 			}, nil
 		},
 		"userinfo": func(u string) (string, []string, []string) {
 			return strings.Replace(u, "://", "://"+canaryUser+":"+canaryPass+"@", 1), nil, nil
-		},
-		"query": func(u string) (string, []string, []string) {
-			return u + "/v1?key=" + canaryX[:1] + canary, nil, nil
 		},
 	}
 }
@@ -127,6 +124,9 @@ const maxBodyKept = 2 << 10
 func TestCanary(t *testing.T) {
 	for failure, handler := range failures() {
 		for road, take := range roads() {
+			if road == "api-key-env" && !strings.Contains(failure, "0") && failure != "good" {
+				continue // it goes the way of the header Authorization
+			}
 			t.Run(failure+"/"+road, func(t *testing.T) {
 				t.Parallel()
 				var mu sync.Mutex

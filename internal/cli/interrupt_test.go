@@ -47,7 +47,7 @@ func start(t *testing.T, n int, args ...string) *running {
 
 func (r *running) records() []string {
 	b, err := os.ReadFile(filepath.Join(r.runDir(), "records.jsonl"))
-	if err != nil {
+	if err != nil || len(b) == 0 {
 		return nil
 	}
 	return strings.Split(strings.TrimSpace(string(b)), "\n")
