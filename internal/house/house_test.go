@@ -42,15 +42,18 @@ func edges() map[string][]string {
 		"simserver":  {"engine", "record", "internal/clock"},
 		"replay":     {"engine", "result", "stat"}, // a simulation beside the recording of a real server
 		"rundir":     {"record", "result"},
-		"dialect":    {"record"},
+		// The truth that wire is held against: it may share nothing with it but the clock.
+		"internal/metronome": {"internal/clock"},
+		"dialect":            {"record"},
 		// floor 4
 		"truth":        {"engine", "record", "result", "simserver", "stat"}, // our measurement beside the engine's log
 		"experiment":   {"result", "record", "metric", "stat", "scrape", "rundir", "workload"},
 		"load/real":    {"load/sched", "workload", "dialect", "wire", "record", "result", "internal/clock"},
 		"load/virtual": {"load/sched", "workload", "engine", "record", "internal/clock"},
 		// floor 5
-		"report":  {"result", "metric", "stat", "rundir", "record", "scrape"},
-		"compare": {"result", "metric", "stat", "rundir"},
+		"internal/calibrate": {"internal/metronome", "wire", "dialect", "record", "stat", "internal/clock"},
+		"report":             {"result", "metric", "stat", "rundir", "record", "scrape"},
+		"compare":            {"result", "metric", "stat", "rundir"},
 	}
 }
 
