@@ -165,9 +165,6 @@ func (s *Server) serve(c net.Conn, req *http.Request, arrival int64) bool {
 		return false
 	}
 	<-st.done
-	s.mu.Lock()
-	s.log = append(s.log, st)
-	s.mu.Unlock()
 	return st.err == nil
 }
 
@@ -287,8 +284,9 @@ func (s *Server) step(due *queue) {
 	e := (*due)[0]
 	st := e.s
 	if st.next == st.truth.Asked {
-		_, err := st.conn.Write(End(st.truth.Asked))
 		due.pop()
+		s.record(st) // who has read the end finds it in the log
+		_, err := st.conn.Write(End(st.truth.Asked))
 		st.end(err)
 		return
 	}
@@ -297,6 +295,7 @@ func (s *Server) step(due *queue) {
 	took := s.clock.Now() - began
 	if err != nil {
 		due.pop()
+		s.record(st)
 		st.end(err)
 		return
 	}
@@ -304,6 +303,12 @@ func (s *Server) step(due *queue) {
 	st.truth.Took = append(st.truth.Took, uint32(min(took, math.MaxUint32)))
 	st.next++
 	due.replace(entry{at: e.at + int64(st.truth.Every), s: st})
+}
+
+func (s *Server) record(st *stream) {
+	s.mu.Lock()
+	s.log = append(s.log, st)
+	s.mu.Unlock()
 }
 
 func (st *stream) end(err error) {
