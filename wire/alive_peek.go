@@ -22,14 +22,15 @@ func (cn *conn) dead() bool {
 		return true
 	}
 	dead := false
-	err = rc.Control(func(fd uintptr) {
-		var b [1]byte
-		n, _, err := unix.Recvfrom(int(fd), b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		if err != nil {
-			dead = err != unix.EAGAIN && err != unix.EINTR
-			return
-		}
-		dead = n == 0 || !cn.raw.tls
-	})
+	err = rc.Control(func(fd uintptr) { dead = peerGone(int(fd), cn.raw.tls) })
 	return dead || err != nil
+}
+
+func peerGone(fd int, tls bool) bool {
+	var b [1]byte
+	n, _, err := unix.Recvfrom(fd, b[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+	if err != nil {
+		return err != unix.EAGAIN && err != unix.EINTR
+	}
+	return n == 0 || !tls
 }

@@ -22,9 +22,9 @@ type Client struct {
 	learned   atomic.Int64  // keep-alive of the server in ns; 0: not told
 	wall      *wallOffset
 	stats     counters
+	pool      pool[*conn]
 
 	mu     sync.Mutex
-	idle   map[int][]*conn // by address, last used last
 	inUse  int
 	closed bool
 }
@@ -63,7 +63,9 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{cfg: cfg, resolving: make(chan struct{}, 1), idle: make(map[int][]*conn), wall: newWallOffset(cfg.Clock)}, nil
+	c := &Client{cfg: cfg, resolving: make(chan struct{}, 1), wall: newWallOffset(cfg.Clock)}
+	c.pool = newPool[*conn](c)
+	return c, nil
 }
 
 func (c *Client) now() record.Stamp { return record.Stamp(c.cfg.Clock.Now()) }
@@ -93,14 +95,9 @@ func (c *Client) Stats() Stats {
 // exchange ends. Later calls of Do fail.
 func (c *Client) Close() {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.closed = true
-	for _, list := range c.idle {
-		for _, cn := range list {
-			c.discard(cn)
-		}
-	}
-	clear(c.idle)
+	c.mu.Unlock()
+	c.pool.close()
 }
 
 // prewarmAtOnce bounds the connections that Prewarm opens at the same time.
@@ -139,7 +136,7 @@ func (c *Client) Prewarm(ctx context.Context, n int) (opened int, err error) {
 				return
 			}
 			opened++
-			c.put(cn)
+			c.pool.put(cn)
 		})
 	}
 	wg.Wait()
@@ -184,7 +181,7 @@ func (c *Client) acquire(ctx context.Context, fresh bool, t *timings) (cn *conn,
 	if err != nil {
 		return nil, false, err
 	}
-	if cn := c.take(turn, fresh); cn != nil {
+	if cn, ok := c.pool.take(turn, fresh); ok {
 		c.stats.reused.Add(1)
 		return cn, true, nil
 	}
@@ -209,86 +206,20 @@ func (c *Client) enter() (int, error) {
 	return c.inUse, nil
 }
 
-// take returns an unused connection that is fit, nil if there is none.
-func (c *Client) take(turn int64, fresh bool) *conn {
-	if fresh || c.cfg.ConnMode == ConnPerRequest {
-		return nil
-	}
-	key := 0
-	if r := c.route.Load(); r != nil {
-		key = int(turn % int64(len(r.addrs)))
-	}
-	for {
-		cn := c.pop(key)
-		switch {
-		case cn == nil:
-			return nil
-		case cn.expired(c.now()):
-			c.discard(cn)
-		case cn.dead():
-			c.stats.stale.Add(1)
-			cn.afterStream(false)
-			c.discard(cn)
-		default:
-			return cn
-		}
-	}
-}
-
-// pop takes the unused connection of an address that was used last.
-func (c *Client) pop(key int) *conn {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	list := c.idle[key]
-	if len(list) == 0 {
-		return nil
-	}
-	cn := list[len(list)-1]
-	c.idle[key] = list[:len(list)-1]
-	return cn
-}
-
 // release ends the use of a connection. A nil one was never opened; one that
 // is not fit for reuse is closed.
 func (c *Client) release(cn *conn) {
-	c.mu.Lock()
-	c.inUse--
-	c.mu.Unlock()
-	if cn == nil {
-		return
+	c.leave()
+	if cn != nil {
+		c.pool.settle(cn)
 	}
-	if !cn.fit || c.cfg.ConnMode == ConnPerRequest || cn.streamed && c.closesStreams() {
-		c.discard(cn)
-		return
-	}
-	c.put(cn)
 }
 
-// put makes a connection available, and drops those at the old end of the list
-// that have expired: with the last used taken first, nobody else looks there.
-func (c *Client) put(cn *conn) {
+// leave counts one connection less in use.
+func (c *Client) leave() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
-		c.discard(cn)
-		return
-	}
-	key := 0
-	if c.cfg.ConnMode == ConnSpread {
-		key = cn.address
-	}
-	now := c.now()
-	cn.idleSince, cn.fit = now, false
-	list := c.idle[key]
-	old := 0
-	for old < len(list) && list[old].expired(now) {
-		c.discard(list[old])
-		old++
-	}
-	if old > 0 {
-		list = append(list[:0], list[old:]...)
-	}
-	c.idle[key] = append(list, cn)
+	c.inUse--
 }
 
 // A server is taken for one that closes connections right after streamed
@@ -305,11 +236,6 @@ const (
 func (c *Client) closesStreams() bool {
 	early := c.stats.early.Load()
 	return early >= enoughEarly && early > c.stats.survived.Load()
-}
-
-func (c *Client) discard(cn *conn) {
-	c.stats.closed.Add(1)
-	cn.top.Close()
 }
 
 // maxIdle is how long a connection may be left unused.

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,14 +20,9 @@ const (
 
 // conn is one connection, and the exchange that runs on it.
 type conn struct {
-	client    *Client
-	raw       *stampConn
-	top       net.Conn // raw, or TLS over it
-	address   int      // index into the route
-	remote    string
-	idleSince record.Stamp
-	fit       bool // for reuse
-	streamed  bool // the last reply was a stream
+	link
+	raw *stampConn
+	top net.Conn // raw, or TLS over it
 
 	dec      Decoder
 	emitFunc func(Frame)
@@ -47,23 +39,7 @@ type conn struct {
 	idleSet  record.Stamp // when the idle deadline was last set
 }
 
-func (cn *conn) expired(now record.Stamp) bool {
-	return time.Duration(now-cn.idleSince) >= cn.client.maxIdle()
-}
-
-// afterStream notes whether the server kept the connection open after its last
-// reply; only a streamed reply counts. Reuse is what shows it, so that the
-// connection has been unused from idleSince until now.
-func (cn *conn) afterStream(alive bool) {
-	s := &cn.client.stats
-	switch {
-	case !cn.streamed:
-	case alive:
-		s.survived.Add(1)
-	case time.Duration(cn.client.now()-cn.idleSince) < closedEarly:
-		s.early.Add(1)
-	}
-}
+func (cn *conn) close() { cn.top.Close() }
 
 // begin starts an exchange.
 func (cn *conn) begin(ctx context.Context, sink Sink, total record.Stamp) {
@@ -147,22 +123,9 @@ func (cn *conn) endReply() {
 	}
 }
 
-// learn takes the server's Keep-Alive header, with a margin of a second (or
-// half of a shorter time) against the race with its close.
-func (cn *conn) learn(h http.Header) {
-	for _, part := range strings.Split(h.Get("Keep-Alive"), ",") {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		secs, err := strconv.Atoi(strings.TrimSpace(value))
-		if !strings.EqualFold(name, "timeout") || err != nil || secs <= 0 || secs > 1e6 {
-			continue
-		}
-		d := time.Duration(secs) * time.Second
-		cn.client.learned.Store(int64(d - min(time.Second, d/2)))
-	}
-}
-
-// explain makes the *Error of a failure. Limit is the timeout that was set.
-func (c *Client) explain(ctx context.Context, h http.Header, limit record.Outcome, err error) error {
+// explain makes the *Error of a failure. Limit is the timeout that was set; the
+// text has none of the hidden values.
+func (c *Client) explain(ctx context.Context, hidden []string, limit record.Outcome, err error) error {
 	outcome, cause := record.StreamReset, err
 	var known *Error
 	isKnown := errors.As(err, &known)
@@ -184,7 +147,7 @@ func (c *Client) explain(ctx context.Context, h http.Header, limit record.Outcom
 	if timeout && outcome == limit {
 		text = c.timeoutText(limit)
 	}
-	return &Error{Outcome: outcome, Err: cause, text: redact(text, h)}
+	return &Error{Outcome: outcome, Err: cause, text: redact(text, hidden)}
 }
 
 // cancelled says how an exchange ended that its caller cut off. The cause of

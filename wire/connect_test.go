@@ -420,15 +420,15 @@ func TestExpiry(t *testing.T) {
 	if n, err := c.Prewarm(t.Context(), 3); n != 3 || err != nil {
 		t.Fatal(n, err)
 	}
-	c.idle[0][0].idleSince -= record.Stamp(2 * time.Hour)
-	c.idle[0][1].idleSince -= record.Stamp(2 * time.Hour)
+	c.pool.idle[0][0].idleSince -= record.Stamp(2 * time.Hour)
+	c.pool.idle[0][1].idleSince -= record.Stamp(2 * time.Hour)
 	if a, err := do(t, c, &recorder{}); err != nil || !a.ConnReused {
 		t.Fatal(err)
 	}
-	if s := c.Stats(); s.Closed != 2 || len(c.idle[0]) != 1 {
-		t.Errorf("%+v, %d left", s, len(c.idle[0]))
+	if s := c.Stats(); s.Closed != 2 || len(c.pool.idle[0]) != 1 {
+		t.Errorf("%+v, %d left", s, len(c.pool.idle[0]))
 	}
-	c.idle[0][0].idleSince -= record.Stamp(2 * time.Hour)
+	c.pool.idle[0][0].idleSince -= record.Stamp(2 * time.Hour)
 	if a, err := do(t, c, &recorder{}); err != nil || a.ConnReused {
 		t.Fatal(err)
 	}

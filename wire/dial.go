@@ -121,7 +121,7 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 		raw.Close()
 		return nil, err
 	}
-	cn := &conn{client: c, raw: sc, top: top, address: address, remote: raw.RemoteAddr().String()}
+	cn := &conn{link: link{client: c, address: address, remote: raw.RemoteAddr().String()}, raw: sc, top: top}
 	cn.emitFunc = cn.emit
 	cn.readSize = smallRead
 	if sc.tls {

@@ -40,16 +40,23 @@ var userinfo = regexp.MustCompile(`//[^/@\s"]*@`)
 // shorter ones would mutilate ordinary words.
 const minSecret = 8
 
-// redact removes userinfo and the values of h from a message, and folds it
-// into one line.
-func redact(msg string, h http.Header) string {
+// hiddenValues are the values of a request's header that no message may have.
+func hiddenValues(h http.Header) []string {
+	out := make([]string, 0, len(h))
 	for name, values := range h {
 		if name == "Content-Type" || name == "Accept" || name == "Accept-Encoding" {
 			continue
 		}
-		for _, v := range values {
-			msg = redactValue(msg, v)
-		}
+		out = append(out, values...)
+	}
+	return out
+}
+
+// redact removes userinfo and the hidden values from a message, and folds it
+// into one line.
+func redact(msg string, hidden []string) string {
+	for _, v := range hidden {
+		msg = redactValue(msg, v)
 	}
 	msg = userinfo.ReplaceAllString(msg, "//")
 	return strings.Join(strings.Fields(msg), " ")

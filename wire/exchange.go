@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"strings"
 	"time"
 
@@ -31,22 +32,24 @@ import (
 // first byte of a reply: the caller may try again.
 func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error {
 	begin := c.now()
+	// Nothing below may keep req: its body is large, and a stream is long.
+	header, method, fresh := req.Header, req.Method, req.Fresh
 	out := requestBuffers.Get().(*bytes.Buffer)
 	if err := c.encode(out, req); err != nil {
 		recycleRequest(out)
-		return c.explain(ctx, req.Header, "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
+		return c.explain(ctx, hiddenValues(header), "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
 	}
 	total := after(begin, c.cfg.Timeouts.Total)
-	cn, err := c.connection(ctx, a, req.Fresh, total)
+	cn, err := c.connection(ctx, a, fresh, total)
 	if err != nil {
 		recycleRequest(out)
-		return c.explain(ctx, req.Header, c.connectLimit(total), err)
+		return c.explain(ctx, hiddenValues(header), c.connectLimit(total), err)
 	}
 	cn.begin(ctx, sink, total)
 	stop := context.AfterFunc(ctx, func() { cn.raw.SetDeadline(longAgo) })
-	err = cn.exchange(a, req.Method, out)
+	err = cn.exchange(a, method, out)
 	if err != nil {
-		err = c.explain(ctx, req.Header, cn.limit, err)
+		err = c.explain(ctx, hiddenValues(header), cn.limit, err)
 	}
 	if !stop() {
 		cn.fit = false // its deadline may yet be moved
@@ -98,41 +101,47 @@ func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) er
 	}
 	h, err := cn.readHead(method)
 	if err != nil {
-		return cn.noReply(a, werr, err)
+		return cn.noReply(cn.ctx, a, werr, err)
 	}
-	cn.afterStream(true)
-	cn.streamed = false
-	a.Headers, a.Status = h.st.At, h.resp.StatusCode
-	cn.learn(h.resp.Header)
-	if ce := h.resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
-		return &Error{Outcome: record.NotDialect, Err: fmt.Errorf("the reply is compressed (Content-Encoding: %.40s) though identity was asked for", ce)}
-	}
-	transfer := transferOf(h.resp)
-	framing, err := cn.sink.Head(h.resp)
+	a.Headers = h.st.At
+	framing, transfer, err := cn.accept(a, h.resp, cn.sink)
 	if err != nil {
-		return refused(err)
+		return err
 	}
-	cn.streamed = framing != Whole
 	err = cn.body(a, framing, transfer, h)
 	a.BodyBytes = cn.dec.BodyBytes()
 	finished := cn.terminal
 	cn.endReply()
 	cn.fit = err == nil && werr == nil && cn.dec.Ended() && cn.dec.Excess() == 0 &&
-		!h.resp.Close && h.resp.ProtoAtLeast(1, 1)
+		reusable(h.resp)
 	if finished {
 		return nil
 	}
 	return err
 }
 
-// refused makes an *Error of what the sink said to the head.
-func refused(err error) error {
-	var e *Error
-	if errors.As(err, &e) {
-		return err
+// accept takes the head of a reply, and says how its body is read.
+func (k *link) accept(a *record.Attempt, resp *http.Response, sink Sink) (Framing, Transfer, error) {
+	k.afterStream(true)
+	k.streamed = false
+	a.Status = resp.StatusCode
+	k.learn(resp.Header)
+	if ce := resp.Header.Get("Content-Encoding"); ce != "" && !strings.EqualFold(ce, "identity") {
+		return 0, Transfer{}, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("the reply is compressed (Content-Encoding: %.40s) though identity was asked for", ce)}
 	}
-	return &Error{Outcome: record.NotDialect, Err: err}
+	transfer := transferOf(resp)
+	framing, err := sink.Head(resp)
+	var known *Error
+	if err != nil && !errors.As(err, &known) {
+		err = &Error{Outcome: record.NotDialect, Err: err}
+	}
+	k.streamed = err == nil && framing != Whole
+	return framing, transfer, err
 }
+
+// reusable reports whether the connection may carry another request after a
+// complete reply with this head.
+func reusable(resp *http.Response) bool { return !resp.Close && resp.ProtoAtLeast(1, 1) }
 
 // send writes the request in as few raw writes as TLS allows.
 func (cn *conn) send(a *record.Attempt, out []byte) error {
@@ -149,7 +158,7 @@ func (cn *conn) expiredOrCut(err error) bool {
 }
 
 // noReply explains a missing head. Of two errors the write's is the cause.
-func (cn *conn) noReply(a *record.Attempt, werr, err error) error {
+func (k *link) noReply(ctx context.Context, a *record.Attempt, werr, err error) error {
 	var known *Error
 	if errors.As(err, &known) {
 		return err
@@ -158,12 +167,12 @@ func (cn *conn) noReply(a *record.Attempt, werr, err error) error {
 	if werr != nil {
 		silent, err = true, fmt.Errorf("sending the request: %w", werr)
 	}
-	if !silent || cn.ctx.Err() != nil {
+	if !silent || ctx.Err() != nil {
 		return err
 	}
 	if a.ConnReused {
-		cn.client.stats.stale.Add(1)
-		cn.afterStream(false)
+		k.client.stats.stale.Add(1)
+		k.afterStream(false)
 		return &Error{Outcome: record.StaleConnection, Err: fmt.Errorf("reused connection: %w", err)}
 	}
 	return &Error{Outcome: record.StreamReset, Err: err}
@@ -185,13 +194,13 @@ func (cn *conn) body(a *record.Attempt, framing Framing, t Transfer, h head) err
 			return nil
 		}
 		if rerr != nil {
-			return cn.cutShort(a, rerr)
+			return cutShort(&cn.dec, a, rerr, cn.raw.now())
 		}
 		cn.nextBound(draining, st)
 		cn.grow(len(b))
 		b, st, rerr = cn.pull()
 		if len(b) == 0 && rerr != nil {
-			return cn.cutShort(a, rerr)
+			return cutShort(&cn.dec, a, rerr, cn.raw.now())
 		}
 	}
 }
@@ -213,14 +222,13 @@ func (cn *conn) nextBound(draining bool, st ReadStamp) {
 	}
 }
 
-// cutShort takes the end of the connection.
-func (cn *conn) cutShort(a *record.Attempt, err error) error {
+// cutShort takes the end of the connection inside a body, or of our patience.
+func cutShort(dec *Decoder, a *record.Attempt, err error, now record.Stamp) error {
 	if !isEOF(err) {
 		return fmt.Errorf("reading the body: %w", err)
 	}
 	torn := errors.Is(err, io.ErrUnexpectedEOF) // inside a TLS record
-	now := cn.raw.now()
-	err = cn.dec.Close()
+	err = dec.Close()
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF), err == nil && torn:
 		return &Error{Outcome: record.Truncated, Err: errors.New("the server closed the connection in the middle of the body")}

@@ -288,7 +288,7 @@ func TestKeepsStreams(t *testing.T) {
 	if s := c.Stats(); s.ClosesStreams || reused != 10 || s.Stale != 10 {
 		t.Errorf("reused %d, %+v", reused, s)
 	}
-	cn := &conn{client: c, streamed: true, idleSince: c.now() - record.Stamp(closedEarly)}
+	cn := &link{client: c, streamed: true, idleSince: c.now() - record.Stamp(closedEarly)}
 	before := c.stats.early.Load()
 	if cn.afterStream(false); c.stats.early.Load() != before {
 		t.Error("a late close counts as an early one")

@@ -78,45 +78,69 @@ type head struct {
 // errNoReply is returned when the connection ended before a byte of a reply.
 var errNoReply = errors.New("the connection was closed before a reply")
 
-// readHead reads the final response head; informational ones are skipped.
+// readHead reads the final response head.
 func (cn *conn) readHead(method string) (head, error) {
-	var (
-		have  int
-		hop   int // start of the head that is being looked for
-		limit = cn.client.cfg.MaxHead
-	)
+	have, scan := 0, headScan{limit: cn.client.cfg.MaxHead}
 	for {
-		if have >= limit {
-			return head{}, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("the response head exceeds %d bytes", limit)}
-		}
 		if have == len(cn.buf) {
 			cn.buf = append(cn.buf, make([]byte, len(cn.buf))...)
 		}
 		n, st, err := cn.raw.pull(cn.top, cn.buf[have:])
-		from := max(hop, have-3)
 		have += max(n, 0)
-		for {
-			end := headEnd(cn.buf[from:have])
-			if end < 0 {
-				break
+		if n > 0 {
+			resp, rest, serr := scan.next(cn.buf[:have], method)
+			if resp != nil || serr != nil {
+				return head{resp: resp, rest: rest, st: st}, serr
 			}
-			end += from
-			resp, perr := parseHead(cn.buf[hop:end], method)
-			if perr != nil {
-				return head{}, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("not an HTTP/1.1 reply: %w", perr)}
-			}
-			if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
-				return head{resp: resp, rest: cn.buf[end:have], st: st}, nil
-			}
-			hop, from = end, end
-		}
-		if err == nil && !plausible(cn.buf[hop:have]) {
-			return head{}, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("not an HTTP/1.1 reply: it starts with %.20q", cn.buf[hop:have])}
 		}
 		if err != nil {
 			return head{}, headError(have, err)
 		}
 	}
+}
+
+// headScan finds the final head of a reply in bytes that come piece by piece;
+// informational ones are skipped.
+type headScan struct {
+	limit int // in bytes, of all heads together
+	hop   int // start of the head that is being looked for
+	have  int // bytes that were looked at
+}
+
+// next takes all bytes so far. Resp is nil if the head is not complete, and
+// rest is what came behind it.
+func (s *headScan) next(b []byte, method string) (resp *http.Response, rest []byte, err error) {
+	from := max(s.hop, s.have-3)
+	s.have = len(b)
+	for {
+		end := headEnd(b[from:])
+		if end < 0 {
+			break
+		}
+		end += from
+		if end > s.limit {
+			return nil, nil, s.tooLong()
+		}
+		resp, err := parseHead(b[s.hop:end], method)
+		if err != nil {
+			return nil, nil, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("not an HTTP/1.1 reply: %w", err)}
+		}
+		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
+			return resp, b[end:], nil
+		}
+		s.hop, from = end, end
+	}
+	if !plausible(b[s.hop:]) {
+		return nil, nil, &Error{Outcome: record.NotDialect, Err: fmt.Errorf("not an HTTP/1.1 reply: it starts with %.20q", b[s.hop:])}
+	}
+	if len(b) >= s.limit {
+		return nil, nil, s.tooLong()
+	}
+	return nil, nil, nil
+}
+
+func (s *headScan) tooLong() error {
+	return &Error{Outcome: record.NotDialect, Err: fmt.Errorf("the response head exceeds %d bytes", s.limit)}
 }
 
 // plausible reports whether b may be the start of a status line.

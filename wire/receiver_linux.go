@@ -47,19 +47,22 @@ func newReceiver(c net.Conn, wall *wallOffset) *receiver {
 		return nil
 	}
 	var serr error
-	err = raw.Control(func(fd uintptr) {
-		const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
-		serr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags)
-		if serr == nil {
-			serr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_INQ, 1)
-		}
-	})
+	err = raw.Control(func(fd uintptr) { serr = askStamps(int(fd)) })
 	if err != nil || serr != nil {
 		return nil
 	}
 	r := &receiver{raw: raw, wall: wall}
 	r.try = r.recvmsg
 	return r
+}
+
+// askStamps asks the kernel for stamps and queue lengths on a socket.
+func askStamps(fd int) error {
+	const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags); err != nil {
+		return err
+	}
+	return unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_INQ, 1)
 }
 
 // recvmsg reports whether the read is over; if not, the caller waits.
