@@ -65,12 +65,12 @@ func (f *findings) buffered(t *result.Target) (result.Warning, bool) {
 	if f.long == 0 || 2*f.bursts < f.long {
 		return result.Warning{}, false
 	}
-	who := "something between the engine and us (a proxy with response buffering, such as nginx with proxy_buffering on)"
+	who := "a proxy with response buffering, such as nginx with proxy_buffering on, or an API process that gets too little CPU to pass tokens on"
 	if t.ServerHeader != "" {
 		who += fmt.Sprintf("; the Server header says %q", t.ServerHeader)
 	}
 	return result.Warning{Code: "buffered", Text: fmt.Sprintf(
-		"%d of %d streamed replies came in one burst: %s holds them back until they are complete. TTFT, TPOT and gaps describe the buffer, not the engine; only E2E stands",
+		"%d of %d streamed replies came in one burst: something between the engine and us holds them back (%s). TTFT, TPOT and gaps describe the buffer, not the engine; only E2E stands",
 		f.bursts, f.long, who)}, true
 }
 

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/assay-bench/assay/record"
@@ -51,7 +52,7 @@ func (c *clientSums) compare(s *result.ServerAccount) *result.ServerAccount {
 		if k.Delta == nil {
 			continue
 		}
-		k.Agrees = *k.Delta == k.Client
+		k.Agrees = math.Abs(*k.Delta-k.Client) <= k.Resolution
 		k.Text = c.explain(k)
 	}
 	return &out
@@ -63,6 +64,8 @@ func (c *clientSums) explain(k *result.Counter) string {
 	switch {
 	case difference == 0:
 		return "agrees"
+	case k.Agrees:
+		return fmt.Sprintf("agrees within %.0f, the resolution at which the server prints it", k.Resolution)
 	case c.silent > 0:
 		return fmt.Sprintf("differs by %+.0f: %d attempts reached the server and told no usage (errors in stream, cut off)", difference, c.silent)
 	case difference > 0:

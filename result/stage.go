@@ -163,7 +163,10 @@ type Counter struct {
 	// Delta of the server's counter, nil if it could not be read.
 	Delta  *float64 `json:"delta"`
 	Client float64  `json:"client"`
-	// Agrees: both are the same number.
+	// Resolution is by how much Delta may be off, since the server rounds what it
+	// prints; 0 where it does not.
+	Resolution float64 `json:"resolution,omitzero"`
+	// Agrees: both are the same number, as far as the server prints it.
 	Agrees bool `json:"agrees"`
 	// Semantics says what one unit of the server's counter is; Text what the
 	// comparison shows.

@@ -66,7 +66,9 @@ type Engine struct {
 	// Checked is the newest release that was looked at; empty if none was pinned.
 	Checked string   `yaml:"checked" json:"checked,omitempty"`
 	Notes   []string `yaml:"notes" json:"notes,omitempty"`
-	Entries []Entry  `yaml:"entries" json:"entries"`
+	// Digits is how many significant digits the values on the wire have; 0 is all.
+	Digits  int     `yaml:"digits,omitempty" json:"digits,omitempty"`
+	Entries []Entry `yaml:"entries" json:"entries"`
 }
 
 // Entry is the meaning of one metric of one engine.

@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -12,6 +13,9 @@ type Reading struct {
 	// Total is the growth of a counter, or of the sum of a histogram that
 	// stands for one.
 	Total float64 `json:"total,omitempty"`
+	// Resolution is by how much the total of a counter may be off, since the
+	// engine rounds what it prints; 0 where it does not.
+	Resolution float64 `json:"resolution,omitempty"`
 	// Histogram is set for histograms.
 	Histogram HistogramDelta `json:"histogram,omitzero"`
 	// Start and End are set for gauges.
@@ -46,6 +50,9 @@ func (c *Catalogue) Read(w *Window, engine, version string, q Quantity, match Ma
 	switch entry.Type {
 	case "counter":
 		r.Total, r.Series, r.Problem = w.Counter(entry.Name, match)
+		if eng, _ := c.Engine(engine); eng.Digits > 0 && !r.Problem.Voids() {
+			r.Resolution = w.rounding(entry.Name, match, eng.Digits)
+		}
 	case "gauge":
 		r.Start, r.End, r.Problem = w.Gauge(entry.Name, match)
 		r.Series = r.End.Series
@@ -70,6 +77,22 @@ func (c *Catalogue) Read(w *Window, engine, version string, q Quantity, match Ma
 		r.Flags = append(r.Flags, "counted when a request ends: right over a drained window only")
 	}
 	return r
+}
+
+// rounding is the most by which the growth of a counter can be off whose values
+// are printed with so many significant digits: half a unit of the last one for
+// each value.
+func (w *Window) rounding(name string, match Match, digits int) float64 {
+	off := 0.0
+	for _, s := range []*Scrape{w.A, w.B} {
+		found, _ := s.seriesOf(name, match)
+		for _, m := range found {
+			if v := scalar(m); v >= math.Pow10(digits) {
+				off += math.Pow10(int(math.Floor(math.Log10(v)))+1-digits) / 2
+			}
+		}
+	}
+	return off
 }
 
 // last is the newest scrape that there is.

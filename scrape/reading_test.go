@@ -136,6 +136,25 @@ func TestReadOtherEngines(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	})
+	t.Run("llama.cpp prints six digits", func(t *testing.T) {
+		page := func(v string) *Scrape {
+			return mustParse(t, "# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total "+v+"\n")
+		}
+		for _, tc := range []struct {
+			from, to          string
+			total, resolution float64
+		}{
+			{"52", "999999", 999947, 0},
+			{"999999", "1.05458e+06", 54581, 5}, // 1054575 to 1054585
+			{"1.01934e+06", "1.05458e+06", 35240, 10},
+			{"9.99999e+06", "1e+07", 10, 55},
+		} {
+			r := c.Read(Between(page(tc.from), page(tc.to)), "llamacpp", "", TokensOut, nil)
+			if r.Problem != nil || r.Total != tc.total || r.Resolution != tc.resolution {
+				t.Errorf("%s to %s: %+v", tc.from, tc.to, r)
+			}
+		}
+	})
 	t.Run("llama.cpp's high-water mark is a gauge", func(t *testing.T) {
 		s, err := Parse(fixture(t, "llamacpp.txt"), "text/plain")
 		if err != nil {

@@ -82,7 +82,7 @@ func (a *account) finish(ctx context.Context) *result.ServerAccount {
 		if r.Problem.Voids() {
 			c.Text = r.Problem.String()
 		} else {
-			c.Delta = &r.Total
+			c.Delta, c.Resolution = &r.Total, r.Resolution
 		}
 		out.Counters = append(out.Counters, c)
 	}
