@@ -186,9 +186,11 @@ func (c *conn) flush() {
 			c.mu.Unlock()
 		}
 		if pause > 0 {
+			timer := time.NewTimer(pause)
 			select {
-			case <-time.After(pause):
+			case <-timer.C:
 			case <-c.srv.quit:
+				timer.Stop()
 			}
 		}
 	}
