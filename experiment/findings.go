@@ -18,6 +18,8 @@ type findings struct {
 	bursts    int            // of those, how many came in one read
 	reopened  int            // requests that needed a new connection
 	requests  int
+	completed record.Stamp   // when the last completed attempt ended
+	unreached []record.Stamp // scheduled, of attempts that found nobody to talk to
 }
 
 // enoughEvents is from how many text events on a reply in a single read is no
@@ -29,6 +31,12 @@ func (f *findings) add(a *record.Attempt) {
 		return
 	}
 	f.scheduled = append(f.scheduled, a.Scheduled)
+	switch a.Outcome {
+	case record.Completed:
+		f.completed = max(f.completed, a.Ended)
+	case record.ConnectDNS, record.ConnectTCP, record.ConnectTLS:
+		f.unreached = append(f.unreached, a.Scheduled)
+	}
 	if a.Sent.Known() {
 		f.requests++
 		if !a.ConnReused {
@@ -47,6 +55,9 @@ func (f *findings) add(a *record.Attempt) {
 func (f *findings) warnings(t *result.Target) []result.Warning {
 	var out []result.Warning
 	if w, ok := f.buffered(t); ok {
+		out = append(out, w)
+	}
+	if w, ok := f.lost(); ok {
 		out = append(out, w)
 	}
 	if w, ok := f.lockstep(); ok {
@@ -72,6 +83,25 @@ func (f *findings) buffered(t *result.Target) (result.Warning, bool) {
 	return result.Warning{Code: "buffered", Text: fmt.Sprintf(
 		"%d of %d streamed replies came in one burst: something between the engine and us holds them back (%s). TTFT, TPOT and gaps describe the buffer, not the engine; only E2E stands",
 		f.bursts, f.long, who)}, true
+}
+
+// lost names a target that went away in the window and did not come back.
+func (f *findings) lost() (result.Warning, bool) {
+	const enough = 5
+	after, first := 0, f.info.Window.End
+	for _, s := range f.unreached {
+		if s >= f.completed {
+			after, first = after+1, min(first, s)
+		}
+	}
+	if after < enough {
+		return result.Warning{}, false
+	}
+	return result.Warning{Code: "target-lost", Text: fmt.Sprintf(
+		"the target went away: from %.2f s into the window of %.2f s on, no connection could be opened (%d attempts) and nothing completed. "+
+			"Latencies and the verdict on stability describe the time before; rates and goodput count the time after as well. "+
+			"A slot of a closed loop rests 0.1 to 1 s after such an attempt",
+		time.Duration(first-f.info.Window.Start).Seconds(), f.info.Window.Length().Seconds(), after)}, true
 }
 
 // lockstep names a closed loop whose slots start together again and again: equal

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/assay-bench/assay/internal/clock"
@@ -49,12 +50,15 @@ type Runner struct {
 	pool  sync.Pool
 	// streams counts the goroutines that may still send on ended.
 	streams sync.WaitGroup
+	// unreached counts the attempts in a row that found nobody to talk to.
+	unreached atomic.Int64
+	slots     int // of a closed loop
 }
 
 // NewRunner prepares a load on the target. requests yields planned requests with
 // their prompts; it is called from a goroutine of the runner, ahead of need.
 func NewRunner(t *Target, cfg sched.Config, promptTokens int, requests func() (record.Request, bool)) (*Runner, error) {
-	r := &Runner{target: t, clock: t.clock, pacer: clock.NewPacer(t.clock), ended: make(chan *exchange, endedAhead)}
+	r := &Runner{target: t, clock: t.clock, pacer: clock.NewPacer(t.clock), ended: make(chan *exchange, endedAhead), slots: cfg.Concurrency}
 	r.source = newLookAhead(t, promptTokens, requests)
 	r.pool.New = func() any { return t.newExchange() }
 	s, err := sched.New(cfg, r.source)
@@ -154,7 +158,9 @@ func (r *Runner) stream(cut context.Context, act sched.Action, body []byte) {
 		over := func() {
 			freed.Do(func() {
 				now := r.now()
-				x.a.Ended = now
+				if x.a.Ended == 0 {
+					x.a.Ended = now
+				}
 				r.free(cut, now, act.Slot)
 			})
 		}
@@ -173,12 +179,40 @@ func (r *Runner) stream(cut context.Context, act sched.Action, body []byte) {
 		retry := x.a.Outcome == record.StaleConnection && try == 0 && cut.Err() == nil
 		x.a.Retried = retry
 		if !retry {
+			r.rest(cut, x.a.Outcome)
 			over()
 		}
 		r.ended <- x
 		if !retry {
 			return
 		}
+	}
+}
+
+// A slot of a closed loop rests after an attempt that found nobody to talk to,
+// for restStep and longer the more slots have found the same, up to restMax:
+// a target that is gone would else be asked ten thousand times a second, for
+// nothing but rows of the ledger. Arrivals of an open loop know no such mercy.
+const (
+	restStep = 100 * time.Millisecond
+	restMax  = time.Second
+)
+
+// rest lets the slot of an attempt with this outcome rest, until cut at most.
+func (r *Runner) rest(cut context.Context, o record.Outcome) {
+	if o != record.ConnectDNS && o != record.ConnectTCP && o != record.ConnectTLS {
+		r.unreached.Store(0)
+		return
+	}
+	n := r.unreached.Add(1)
+	if r.slots == 0 {
+		return
+	}
+	timer := time.NewTimer(min(restMax, restStep*time.Duration(1+(n-1)/int64(r.slots))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-cut.Done():
 	}
 }
 
