@@ -19,10 +19,12 @@ type Client struct {
 	resolving chan struct{} // held while resolving
 	preferred atomic.Int32  // address that last answered
 	next      atomic.Int64  // address for the next request, spread mode
-	learned   atomic.Int64  // keep-alive of the server in ns; 0: not told
-	wall      *wallOffset
-	stats     counters
-	pool      pool[*conn]
+	// nextSource counts connections, to go round the local addresses.
+	nextSource atomic.Int64
+	learned    atomic.Int64 // keep-alive of the server in ns; 0: not told
+	wall       *wallOffset
+	stats      counters
+	pool       pool[*conn]
 
 	mu     sync.Mutex
 	inUse  int

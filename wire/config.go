@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -81,6 +82,9 @@ type Config struct {
 	// UserStamps turns the kernel's receive stamps off, which are used where
 	// there are any (Linux on amd64 and arm64).
 	UserStamps bool
+	// Sources are local addresses that connections come from, in turn; nil leaves
+	// the choice to the system. Each has its own range of ephemeral ports.
+	Sources []netip.Addr
 	// Clock gives the stamps.
 	Clock *clock.Clock
 }

@@ -263,7 +263,9 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-func TestResolve(t *testing.T) {
+func TestResolve(t *testing.T) { both(t, testResolve) }
+
+func testResolve(t *testing.T, newClient opener) {
 	addr := serve(t, nil, func(p *peer) {
 		for {
 			r := p.request()
@@ -297,7 +299,9 @@ func TestResolve(t *testing.T) {
 }
 
 // TestSpread: with two addresses, requests alternate and keep their connections.
-func TestSpread(t *testing.T) {
+func TestSpread(t *testing.T) { both(t, testSpread) }
+
+func testSpread(t *testing.T, newClient opener) {
 	script := replies(sseHead + chunk(done))
 	a1, a2 := serve(t, nil, script), serve(t, nil, script)
 	c := newClient(t, a1, func(c *Config) { c.ConnMode = ConnSpread })
@@ -322,7 +326,9 @@ func TestSpread(t *testing.T) {
 }
 
 // TestFallback: an address that refuses is passed over, and remembered.
-func TestFallback(t *testing.T) {
+func TestFallback(t *testing.T) { both(t, testFallback) }
+
+func testFallback(t *testing.T, newClient opener) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +346,9 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-func TestPerRequest(t *testing.T) {
+func TestPerRequest(t *testing.T) { both(t, testPerRequest) }
+
+func testPerRequest(t *testing.T, newClient opener) {
 	addr := serve(t, nil, replies(sseHead+chunk(done)))
 	c := newClient(t, addr, func(c *Config) { c.ConnMode = ConnPerRequest })
 	if n, err := c.Prewarm(t.Context(), 2); n != 0 || err != nil {
@@ -356,7 +364,9 @@ func TestPerRequest(t *testing.T) {
 	}
 }
 
-func TestFresh(t *testing.T) {
+func TestFresh(t *testing.T) { both(t, testFresh) }
+
+func testFresh(t *testing.T, newClient opener) {
 	c := newClient(t, serve(t, nil, replies(sseHead+chunk(done))), nil)
 	if _, err := c.Prewarm(t.Context(), 1); err != nil {
 		t.Fatal(err)
@@ -369,7 +379,9 @@ func TestFresh(t *testing.T) {
 	}
 }
 
-func TestNotReusable(t *testing.T) {
+func TestNotReusable(t *testing.T) { both(t, testNotReusable) }
+
+func testNotReusable(t *testing.T, newClient opener) {
 	for name, reply := range map[string]string{
 		"Connection: close": "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n",
 		"HTTP/1.0":          "HTTP/1.0 200 OK\r\nContent-Length: 0\r\n\r\n",
@@ -386,7 +398,9 @@ func TestNotReusable(t *testing.T) {
 	}
 }
 
-func TestKeepAlive(t *testing.T) {
+func TestKeepAlive(t *testing.T) { both(t, testKeepAlive) }
+
+func testKeepAlive(t *testing.T, newClient opener) {
 	for _, tc := range []struct {
 		header string
 		max    time.Duration
@@ -440,7 +454,9 @@ func TestExpiry(t *testing.T) {
 }
 
 // TestNoSecrets: an echo of the request is not a way for a key into an error.
-func TestNoSecrets(t *testing.T) {
+func TestNoSecrets(t *testing.T) { both(t, testNoSecrets) }
+
+func testNoSecrets(t *testing.T, newClient opener) {
 	for name, script := range map[string]func(p *peer){
 		"echo": func(p *peer) {
 			r := p.request()
@@ -474,7 +490,9 @@ func TestNoSecrets(t *testing.T) {
 	}
 }
 
-func TestBadRequests(t *testing.T) {
+func TestBadRequests(t *testing.T) { both(t, testBadRequests) }
+
+func testBadRequests(t *testing.T, newClient opener) {
 	c := newClient(t, "127.0.0.1:1", nil)
 	for name, edit := range map[string]func(*Request){
 		"path":         func(r *Request) { r.Path = "canary no slash" },
@@ -512,7 +530,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-func TestPrewarmThenUse(t *testing.T) {
+func TestPrewarmThenUse(t *testing.T) { both(t, testPrewarmThenUse) }
+
+func testPrewarmThenUse(t *testing.T, newClient opener) {
 	addr := serve(t, nil, replies(sseHead+chunk(done)))
 	c := newClient(t, addr, nil)
 	if n, err := c.Prewarm(t.Context(), 40); n != 40 || err != nil {

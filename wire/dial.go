@@ -133,15 +133,14 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 // dialTCP goes through the addresses, the one that worked last first, and gives
 // each its part of the time that is left.
 func (c *Client) dialTCP(ctx context.Context, r *route, address int) (net.Conn, error) {
-	var d net.Dialer
 	if c.cfg.ConnMode == ConnSpread {
-		return d.DialContext(ctx, "tcp", r.addrs[address])
+		return c.dialPart(ctx, r.addrs[address], 1)
 	}
 	first := int(c.preferred.Load())
 	var errs []error
 	for i := range r.addrs {
 		k := (first + i) % len(r.addrs)
-		conn, err := c.dialPart(ctx, &d, r.addrs[k], len(r.addrs)-i)
+		conn, err := c.dialPart(ctx, r.addrs[k], len(r.addrs)-i)
 		if err == nil {
 			c.preferred.Store(int32(k))
 			return conn, nil
@@ -154,12 +153,16 @@ func (c *Client) dialTCP(ctx context.Context, r *route, address int) (net.Conn, 
 	return nil, errors.Join(errs...)
 }
 
-func (c *Client) dialPart(ctx context.Context, d *net.Dialer, addr string, parts int) (net.Conn, error) {
+func (c *Client) dialPart(ctx context.Context, addr string, parts int) (net.Conn, error) {
 	if deadline, ok := ctx.Deadline(); ok && parts > 1 {
 		left := deadline.Sub(c.cfg.Clock.Time(c.cfg.Clock.Now()))
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, left/time.Duration(parts))
 		defer cancel()
+	}
+	d, err := c.dialer(addr)
+	if err != nil {
+		return nil, err
 	}
 	return d.DialContext(ctx, "tcp", addr)
 }

@@ -13,7 +13,9 @@ import (
 	"github.com/assay-bench/assay/record"
 )
 
-func TestDo(t *testing.T) {
+func TestDo(t *testing.T) { both(t, testDo) }
+
+func testDo(t *testing.T, newClient opener) {
 	reply := sseHead + chunk("data: a\n\n", "data: b\n\n"+done)
 	addr := serve(t, nil, func(p *peer) {
 		for {
@@ -64,7 +66,9 @@ func TestDo(t *testing.T) {
 
 // TestEveryCut sends one reply in two writes, cut at every byte; the kernel may
 // merge them again or not. The frames must be the same.
-func TestEveryCut(t *testing.T) {
+func TestEveryCut(t *testing.T) { both(t, testEveryCut) }
+
+func testEveryCut(t *testing.T, newClient opener) {
 	reply := "HTTP/1.1 100 Continue\r\n\r\n" + sseHead + chunk("data: é\r\n\r\nda", "ta: b\n\n"+done, "event: t\ndata: x\n\n")
 	cut := make(chan int, 1)
 	addr := serve(t, nil, func(p *peer) {
@@ -96,7 +100,9 @@ func TestEveryCut(t *testing.T) {
 
 // TestOutcomes: how each way to fail is classified. Every script runs on a
 // fresh connection.
-func TestOutcomes(t *testing.T) {
+func TestOutcomes(t *testing.T) { both(t, testOutcomes) }
+
+func testOutcomes(t *testing.T, newClient opener) {
 	after := func(s string, then func(p *peer)) func(p *peer) {
 		return func(p *peer) {
 			p.request()
@@ -158,7 +164,9 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestResetInStream(t *testing.T) {
+func TestResetInStream(t *testing.T) { both(t, testResetInStream) }
+
+func testResetInStream(t *testing.T, newClient opener) {
 	seen := make(chan struct{})
 	addr := serve(t, nil, func(p *peer) {
 		p.request()
@@ -173,7 +181,9 @@ func TestResetInStream(t *testing.T) {
 	}
 }
 
-func TestStale(t *testing.T) {
+func TestStale(t *testing.T) { both(t, testStale) }
+
+func testStale(t *testing.T, newClient opener) {
 	for name, end := range map[string]func(*peer){"closed": func(*peer) {}, "reset": (*peer).reset} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, nil, func(p *peer) {
@@ -206,7 +216,9 @@ func TestStale(t *testing.T) {
 }
 
 // TestDeadBeforeUse: a connection that the server closed is not used again.
-func TestDeadBeforeUse(t *testing.T) {
+func TestDeadBeforeUse(t *testing.T) { both(t, testDeadBeforeUse) }
+
+func testDeadBeforeUse(t *testing.T, newClient opener) {
 	closed := make(chan struct{}, 1)
 	addr := serve(t, nil, func(p *peer) {
 		p.request()
@@ -295,7 +307,9 @@ func TestKeepsStreams(t *testing.T) {
 	}
 }
 
-func TestTimeouts(t *testing.T) {
+func TestTimeouts(t *testing.T) { both(t, testTimeouts) }
+
+func testTimeouts(t *testing.T, newClient opener) {
 	const short = 30 * time.Millisecond
 	for _, tc := range []struct {
 		name   string
@@ -326,7 +340,9 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-func TestDrain(t *testing.T) {
+func TestDrain(t *testing.T) { both(t, testDrain) }
+
+func testDrain(t *testing.T, newClient opener) {
 	t.Run("an event after the terminal one", func(t *testing.T) {
 		sink := recorder{ended: make(chan struct{})}
 		addr := serve(t, nil, func(p *peer) {
@@ -355,7 +371,9 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-func TestCancel(t *testing.T) {
+func TestCancel(t *testing.T) { both(t, testCancel) }
+
+func testCancel(t *testing.T, newClient opener) {
 	for _, tc := range []struct {
 		name  string
 		cause error
@@ -382,7 +400,9 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-func TestHugeEvent(t *testing.T) {
+func TestHugeEvent(t *testing.T) { both(t, testHugeEvent) }
+
+func testHugeEvent(t *testing.T, newClient opener) {
 	big := strings.Repeat("0123456789abcdef", 5<<16)
 	addr := serve(t, nil, replies(sseHead+chunk("data: "+big+"\n\n", done)))
 	c := newClient(t, addr, nil)
@@ -394,7 +414,9 @@ func TestHugeEvent(t *testing.T) {
 	}
 }
 
-func TestHeadRefused(t *testing.T) {
+func TestHeadRefused(t *testing.T) { both(t, testHeadRefused) }
+
+func testHeadRefused(t *testing.T, newClient opener) {
 	addr := serve(t, nil, replies("HTTP/1.1 302 Found\r\nLocation: http://u:pw123456@x/\r\nContent-Length: 0\r\n\r\n"))
 	c := newClient(t, addr, nil)
 	sink := recorder{headErr: errors.New("redirect to http://u:pw123456@x/ refused")}
@@ -412,7 +434,9 @@ func TestHeadRefused(t *testing.T) {
 }
 
 // TestEarlyReply: a server may refuse a large request before it has read it.
-func TestEarlyReply(t *testing.T) {
+func TestEarlyReply(t *testing.T) { both(t, testEarlyReply) }
+
+func testEarlyReply(t *testing.T, newClient opener) {
 	addr := serve(t, nil, func(p *peer) {
 		p.br.Peek(1)
 		p.send("HTTP/1.1 413 Too Large\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")

@@ -177,8 +177,13 @@ func post() *Request {
 	return &Request{Method: "POST", Path: "/v1/chat/completions", Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte(`{"x":1}`)}
 }
 
+// exchanger is a client or a subject.
+type exchanger interface {
+	Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error
+}
+
 // do runs one exchange that must not take long.
-func do(t testing.TB, c *Client, sink Sink) (record.Attempt, error) {
+func do(t testing.TB, c exchanger, sink Sink) (record.Attempt, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
