@@ -15,7 +15,7 @@ func Replay(w io.Writer, r *result.Replay, o Options) error {
 	sh.row("simulated", r.Engine)
 	makespan := "makespan " + number(r.MakespanS) + " s"
 	if real := r.RealMakespanS; real != nil && *real > 0 {
-		makespan += fmt.Sprintf(", recorded %s s (%s %%)", number(*real), signed(100*(r.MakespanS / *real - 1)))
+		makespan += fmt.Sprintf(", recorded %s s (%+.1f %%)", number(*real), 100*(r.MakespanS / *real - 1))
 	}
 	sh.row("", makespan, fmt.Sprintf("%d steps", r.Steps), times(r.Preemptions, "preemption", "preemptions"),
 		"KV cache up to "+percent(r.KVUsageMax))
@@ -56,7 +56,7 @@ func replayRows(f result.ReplayFigure) [][]string {
 			if x == nil {
 				return none
 			}
-			return signed(100 * *x)
+			return fmt.Sprintf("%+.1f", 100**x)
 		}))
 	}
 	return rows

@@ -32,6 +32,9 @@ type serveCmd struct {
 }
 
 // Help implements kong's detailed help.
+func (simCmd) Help() string { return serveCmd{}.Help() + "\n\nFor the flags: assay sim serve --help." }
+
+// Help implements kong's detailed help.
 func (serveCmd) Help() string {
 	return `Serves a simulated vLLM: the OpenAI chat and completions API with streaming,
 /v1/models, /tokenize, /health, /version and /metrics with vLLM's names. Its step
