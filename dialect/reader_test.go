@@ -136,6 +136,35 @@ func TestStreams(t *testing.T) {
 				Usage: &record.Usage{PromptTokens: 4, CompletionTokens: 4}},
 		},
 		{
+			file: "llamacpp_progress.sse", dialect: Chat{},
+			events: []string{"role 0 0/0", " ? 0/0", " ? 0/0", "text+answer ? 1/1", "text+answer ? 1/1", "finish ? 0/0", "usage 0 0/0", "done 0 0/0"},
+			want: record.Attempt{FinishReason: "length", Model: "tiny", TextEvents: 2, DeltasUnknown: 2,
+				Usage: &record.Usage{PromptTokens: 34, CompletionTokens: 2, CachedTokens: 12}},
+		},
+		{
+			file: "vllm_chat_length.sse", dialect: Chat{},
+			events: []string{"role 0 0/0", "text+answer 1 1/1", "text+answer 1 2/2", "text+answer 1 3/3", "text+answer 1 1/1", "finish 1 0/0", "usage 0 0/0", "done 0 0/0"},
+			want: record.Attempt{FinishReason: "length", Model: "tiny", TextEvents: 4, TokenEvents: 5, DeltaTokens: 5, PairedTokens: 3,
+				Usage: &record.Usage{PromptTokens: 8, CompletionTokens: 5}},
+		},
+		{
+			file: "vllm_two_choices.sse", dialect: Completions{},
+			events: []string{"text+answer 1 4/4", "text+answer+finish 1 3/3", "text+answer 1 1/1", "finish 1 0/0", "usage 0 0/0", "done 0 0/0"},
+			want: record.Attempt{FinishReason: "length", Model: "tiny", TextEvents: 3, TokenEvents: 4, DeltaTokens: 4, PairedTokens: 2,
+				Usage: &record.Usage{PromptTokens: 1, CompletionTokens: 4}},
+		},
+		{
+			file: "vllm_interval.sse", dialect: Completions{},
+			events: []string{" 1 0/0", "text+answer 4 11/11", "text+answer+finish 4 8/8", "usage 0 0/0", "done 0 0/0"},
+			want: record.Attempt{FinishReason: "length", Model: "tiny", TextEvents: 2, TokenEvents: 3, MultiTokenEvents: 2, DeltaTokens: 9, PairedTokens: 4,
+				Usage: &record.Usage{PromptTokens: 4, CompletionTokens: 9}},
+		},
+		{
+			file: "vllm_error_first.sse", dialect: Completions{},
+			events: []string{"error 0 0/0", "done 0 0/0"},
+			want:   record.Attempt{Error: "BadRequestError: Token id 999 is out of vocabulary"},
+		},
+		{
 			file: "azure_chat.sse", dialect: Chat{},
 			events: []string{" 0 0/0", "role 0 0/0", "text+answer ? 9/9", "text+refusal ? 3/0", "finish ? 0/0", " ? 0/0", "usage 0 0/0", "done 0 0/0"},
 			want: record.Attempt{FinishReason: "stop", Model: "tiny", TextEvents: 2, DeltasUnknown: 2,
