@@ -61,7 +61,8 @@ type Plan struct {
 	// Duration of the measured window. If it is 0, Requests decides alone.
 	Duration time.Duration
 	// Requests that may become due in the window, 0 for no limit. With both,
-	// whichever comes first closes the window.
+	// whichever comes first closes the window. Requests of the same scheduled
+	// moment as the last one are in it too: a window is an interval of time.
 	Requests int
 	// Warmup is the rule that ends the warm-up, WarmupMax its cap.
 	Warmup    Rule
