@@ -47,7 +47,8 @@ func TestRefusals(t *testing.T) {
 		{"closes at once", hangUp, nil, `does not answer: `},
 		{"not HTTP", silent("SSH-2.0-OpenSSH_9.6\r\n"), []string{"--timeout-first", "150ms"}, `does not answer: .*HTTP`},
 		{"TLS wanted by us alone", func(t *testing.T) string { return "https" + strings.TrimPrefix((&fake{}).start(t), "http") }, nil, `TLS handshake: the server does not speak TLS \(try http://\)`},
-		{"certificate of nobody", tlsServer, nil, `TLS handshake: .*certificate`},
+		{"certificate of nobody", tlsServer, nil, `TLS handshake: .*certificate.*--ca-file, or --insecure$`},
+		{"TLS wanted by the target alone", func(t *testing.T) string { return "http" + strings.TrimPrefix(tlsServer(t), "https") }, nil, `/v1 speaks TLS: give it as https://127\.0\.0\.1:\d+$`},
 
 		{"401 of the list", serve(fake{models: status(401, "application/json", `{"error":{"message":"no key"}}`)}), nil, `/v1/models wants credentials \(HTTP 401\): .*--api-key-env NAME`},
 		{"403 of the list", serve(fake{models: status(403, "application/json", `{"error":{"message":"not yours"}}`)}), nil, `/v1/models answers HTTP 403 \(not yours\): name the model with --model`},

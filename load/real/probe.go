@@ -1,7 +1,9 @@
 package real
 
 import (
+	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,7 +57,7 @@ func (t *Target) discover(ctx context.Context, model string) (result.Target, err
 func (t *Target) models(ctx context.Context, model string) ([]string, error) {
 	p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.api("models"), nil)
 	if err != nil {
-		return nil, targetErrorf(err, "%s does not answer: %v", t.Endpoint.Scheme+"://"+t.Endpoint.Host, err)
+		return nil, targetErrorf(err, "%s does not answer: %v%s", t.Endpoint.Scheme+"://"+t.Endpoint.Host, err, certificateHint(err))
 	}
 	if p.status == http.StatusNotFound && t.Endpoint.Guessed {
 		other := t.Endpoint
@@ -65,6 +67,8 @@ func (t *Target) models(ctx context.Context, model string) ([]string, error) {
 		}
 	}
 	switch {
+	case p.status == http.StatusBadRequest && t.Endpoint.Scheme == "http" && wantsTLS(p.body):
+		return nil, targetErrorf(nil, "%s speaks TLS: give it as https://%s", t.Endpoint.URL(), t.Endpoint.Host)
 	case p.status >= 300 && p.status < 400:
 		return nil, targetErrorf(nil, "%s/models redirects to %s; redirects are refused: give that URL", t.Endpoint.URL(), withoutUser(p.header.Get("Location")))
 	case p.status == http.StatusUnauthorized:
@@ -90,6 +94,31 @@ func (t *Target) models(ctx context.Context, model string) ([]string, error) {
 		ids = append(ids, d.ID)
 	}
 	return ids, nil
+}
+
+// certificateHint says what to do about a certificate that is not trusted; it
+// is empty for other errors.
+func certificateHint(err error) string {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &unknown):
+		return ": give the authority's certificate with --ca-file, or --insecure"
+	case errors.As(err, &name):
+		return ": give a name that the certificate is for, with --resolve NAME:PORT:ADDR if it does not resolve, or --insecure"
+	}
+	return ""
+}
+
+// wantsTLS reports whether the reply is what servers say that were asked in
+// clear on a port for TLS: nginx, Apache and Go's own.
+func wantsTLS(body []byte) bool {
+	for _, text := range []string{"The plain HTTP request was sent to HTTPS port", "speaking plain HTTP to an SSL-enabled server port", "Client sent an HTTP request to an HTTPS server"} {
+		if bytes.Contains(body, []byte(text)) {
+			return true
+		}
+	}
+	return false
 }
 
 func colon(s string) string {
