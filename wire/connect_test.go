@@ -12,7 +12,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -160,13 +162,9 @@ func TestConnectErrors(t *testing.T) {
 	l.Close()
 	full := serve(t, nil, (*peer).silent)
 	_, client := certificates(t)
-	for _, tc := range []struct {
-		name string
-		edit func(*Config)
-		want record.Outcome
-	}{
-		{"refused", func(c *Config) { c.Host = nobody }, record.ConnectTCP},
-		{"no such name", func(c *Config) { c.Host = "name.invalid:80" }, record.ConnectDNS},
+	testConnectErrors(t, func(t testing.TB, addr string, edit func(*Config)) *subject {
+		return &subject{Client: newClient(t, addr, edit)}
+	}, []connectError{
 		{"TLS without an answer", func(c *Config) {
 			c.Scheme, c.Host, c.TLS = "https", full, client
 			c.Timeouts.Connect = 30 * time.Millisecond
@@ -175,7 +173,29 @@ func TestConnectErrors(t *testing.T) {
 			c.Scheme, c.Host, c.TLS = "https", full, client
 			c.Timeouts.Connect, c.Timeouts.Total = time.Hour, 30*time.Millisecond
 		}, record.TimeoutTotal},
-	} {
+	})
+	both(t, func(t *testing.T, newClient opener) {
+		testConnectErrors(t, newClient, []connectError{
+			{"refused", func(c *Config) { c.Host = nobody }, record.ConnectTCP},
+			{"no such name", func(c *Config) { c.Host = "name.invalid:80" }, record.ConnectDNS},
+			{"no source of the family", func(c *Config) {
+				c.Host, c.Sources = full, []netip.Addr{netip.IPv6Loopback()}
+			}, record.ConnectTCP},
+			{"a source that is not ours", func(c *Config) {
+				c.Host, c.Sources = full, []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+			}, record.ConnectTCP},
+		})
+	})
+}
+
+type connectError struct {
+	name string
+	edit func(*Config)
+	want record.Outcome
+}
+
+func testConnectErrors(t *testing.T, newClient opener, cases []connectError) {
+	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			c := newClient(t, "x", tc.edit)
 			a, err := do(t, c, &recorder{})
@@ -426,6 +446,64 @@ func testKeepAlive(t *testing.T, newClient opener) {
 			t.Errorf("%q: %v, want %v", tc.header, got, tc.want)
 		}
 	}
+}
+
+// TestSources: connections come from the given addresses in turn.
+func TestSources(t *testing.T) { both(t, testSources) }
+
+func testSources(t *testing.T, newClient opener) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has all of 127/8")
+	}
+	addr := serve(t, nil, func(p *peer) {
+		p.request()
+		host, _, _ := net.SplitHostPort(p.RemoteAddr().String())
+		fmt.Fprintf(p, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(host), host)
+	})
+	c := newClient(t, addr, func(c *Config) {
+		c.ConnMode = ConnPerRequest
+		c.Sources = []netip.Addr{netip.IPv6Loopback(), netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("127.0.0.3")}
+	})
+	seen := map[string]int{}
+	for range 6 {
+		sink := recorder{framing: Whole}
+		if _, err := do(t, c, &sink); err != nil {
+			t.Fatal(err)
+		}
+		seen[sink.frames[0].Data]++
+	}
+	if seen["127.0.0.2"] < 2 || seen["127.0.0.3"] < 2 || len(seen) != 2 {
+		t.Error(seen)
+	}
+}
+
+func TestIPv6(t *testing.T) { both(t, testIPv6) }
+
+func testIPv6(t *testing.T, newClient opener) {
+	l, err := net.Listen("tcp", "[::1]:0")
+	if err != nil {
+		t.Skip("no IPv6 here:", err)
+	}
+	defer l.Close()
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		p := &peer{Conn: c, br: bufio.NewReader(c)}
+		p.request()
+		p.send(sseHead + chunk(done))
+		p.silent()
+	}()
+	c := newClient(t, l.Addr().String(), nil)
+	if a, err := do(t, c, &recorder{}); err != nil || a.RemoteAddr != l.Addr().String() {
+		t.Errorf("%v, remote %q", err, a.RemoteAddr)
+	}
+	c.close()
+	<-over
 }
 
 func TestExpiry(t *testing.T) {

@@ -242,7 +242,9 @@ func testDeadBeforeUse(t *testing.T, newClient opener) {
 // TestClosesStreams: a server that closes the connection after every streamed
 // reply, and keeps it after others, is found out; its streams then have fresh
 // connections, while other replies go on sharing them.
-func TestClosesStreams(t *testing.T) {
+func TestClosesStreams(t *testing.T) { both(t, testClosesStreams) }
+
+func testClosesStreams(t *testing.T, newClient opener) {
 	addr := serve(t, nil, func(p *peer) {
 		for r := p.request(); r != nil; r = p.request() {
 			if r.URL.Path == "/whole" {
@@ -280,7 +282,9 @@ func TestClosesStreams(t *testing.T) {
 
 // TestKeepsStreams: closes that come late, or after connections have survived
 // as often, are no reason to stop reusing them.
-func TestKeepsStreams(t *testing.T) {
+func TestKeepsStreams(t *testing.T) { both(t, testKeepsStreams) }
+
+func testKeepsStreams(t *testing.T, newClient opener) {
 	c := newClient(t, serve(t, nil, func(p *peer) {
 		for range 2 { // the first one survives, the next request does not
 			if p.request() == nil {
@@ -300,7 +304,7 @@ func TestKeepsStreams(t *testing.T) {
 	if s := c.Stats(); s.ClosesStreams || reused != 10 || s.Stale != 10 {
 		t.Errorf("reused %d, %+v", reused, s)
 	}
-	cn := &link{client: c, streamed: true, idleSince: c.now() - record.Stamp(closedEarly)}
+	cn := &link{client: c.Client, streamed: true, idleSince: c.now() - record.Stamp(closedEarly)}
 	before := c.stats.early.Load()
 	if cn.afterStream(false); c.stats.early.Load() != before {
 		t.Error("a late close counts as an early one")

@@ -58,3 +58,11 @@ func (s *subject) Prewarm(ctx context.Context, n int) (int, error) {
 	}
 	return s.loop.Prewarm(ctx, n)
 }
+
+// close closes the unused connections.
+func (s *subject) close() {
+	s.Close()
+	if s.loop != nil {
+		s.loop.Close()
+	}
+}
