@@ -27,23 +27,24 @@ type Load struct {
 // first of the next: one for the end of the reply, one for the new request.
 const pause = 2
 
-// NewLoad is about d of events for so many streams, in replies of about half a
-// second but at least two events.
+// NewLoad is about d of events for so many streams, in replies of about a second
+// but at least ten events.
 func NewLoad(streams int, every, d time.Duration, burst bool) Load {
 	l := Load{Streams: streams, Every: every, Size: metronome.DefaultSize, Burst: burst}
-	l.Events = max(2, int(500*time.Millisecond/every))
-	l.Replies = max(1, int(d/(time.Duration(l.Events+pause)*every)))
+	l.Events = max(10, int(time.Second/every))
+	one := time.Duration(l.Events+pause) * every
+	l.Replies = max(1, int((d+one/2)/one))
 	return l
 }
 
-// Duration from the first to the last event, about.
+// Duration from the first event to the last, about.
 func (l Load) Duration() time.Duration {
-	return time.Duration(l.Replies) * time.Duration(l.Events+pause) * l.Every
+	return time.Duration(l.Replies*(l.Events+pause)-pause) * l.Every
 }
 
-// Rate is the events/s that are planned, pauses included.
+// Rate is the events/s that are planned over the duration.
 func (l Load) Rate() float64 {
-	return float64(l.Streams) * float64(l.Events) / (float64(l.Events+pause) * l.Every.Seconds())
+	return float64(l.Streams*l.Events*l.Replies) / l.Duration().Seconds()
 }
 
 // String says the load in words.

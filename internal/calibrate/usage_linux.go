@@ -73,3 +73,15 @@ func memoryInUse() int64 {
 	shared, _ := strconv.ParseInt(string(f[2]), 10, 64)
 	return (resident - shared) * int64(os.Getpagesize())
 }
+
+// spareFiles are left for what is no connection.
+const spareFiles = 64
+
+// MaxConnections is how many this process may have open; 0 if that is not known.
+func MaxConnections() int {
+	var r unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &r) != nil || r.Cur > 1<<30 {
+		return 0
+	}
+	return max(1, int(r.Cur)-spareFiles)
+}

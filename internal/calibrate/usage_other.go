@@ -13,3 +13,6 @@ type usage struct {
 func readUsage(int) usage { return usage{} }
 
 func memoryInUse() int64 { return 0 }
+
+// MaxConnections is not known here.
+func MaxConnections() int { return 0 }

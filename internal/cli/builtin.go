@@ -24,23 +24,29 @@ type builtIn struct {
 
 // startBuiltIn runs this binary again as assay sim on a free loopback port.
 func startBuiltIn(ctx context.Context, args []string, stderr io.Writer) (*builtIn, error) {
+	return startChild(ctx, "the built-in engine", append([]string{"sim", "--listen", "127.0.0.1:0", "--until-stdin-closes"}, args...), stderr)
+}
+
+// startChild runs this binary again as a server that tells its address. Name is
+// what messages call it.
+func startChild(ctx context.Context, name string, args []string, stderr io.Writer) (*builtIn, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("finding our own binary, to start the built-in engine: %w", err)
+		return nil, fmt.Errorf("finding our own binary, to start %s: %w", name, err)
 	}
-	cmd := exec.Command(self, append([]string{"sim", "--listen", "127.0.0.1:0", "--until-stdin-closes"}, args...)...)
+	cmd := exec.Command(self, args...)
 	cmd.Stderr = stderr
 	cmd.SysProcAttr = childAttr()
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the built-in engine: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, fmt.Errorf("starting the built-in engine: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting the built-in engine: %w", err)
+		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
 	b := &builtIn{cmd: cmd, stdin: stdin}
 	line := make(chan string, 1)
@@ -55,7 +61,7 @@ func startBuiltIn(ctx context.Context, args []string, stderr io.Writer) (*builtI
 		var ok bool
 		if b.url, ok = strings.CutPrefix(l, listening); !ok {
 			b.stop()
-			return nil, fmt.Errorf("the built-in engine did not start: %q", l)
+			return nil, fmt.Errorf("%s did not start: %q", name, l)
 		}
 		return b, nil
 	case <-ctx.Done():

@@ -23,11 +23,13 @@ type env struct {
 // commands is the grammar. Flags that a configuration file can also set are
 // pointers: nil means not given.
 type commands struct {
-	Run     runCmd     `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
-	Report  reportCmd  `cmd:"" help:"Print the report of a run directory again."`
-	Analyze analyzeCmd `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
-	Sim     simCmd     `cmd:"" help:"Serve the built-in engine."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Run         runCmd         `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
+	Report      reportCmd      `cmd:"" help:"Print the report of a run directory again."`
+	Analyze     analyzeCmd     `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
+	Sim         simCmd         `cmd:"" help:"Serve the built-in engine."`
+	Calibrate   calibrateCmd   `cmd:"" help:"Find how much load this client takes on this machine."`
+	TruthServer truthServerCmd `cmd:"" hidden:""`
+	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
 const description = `Assay measures LLM serving endpoints: what a client sees (TTFT, TPOT, ITL, E2E,

@@ -306,11 +306,11 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		defer show.stop()
 	}
 	health := real.Watch(r.target)
-	watched := &journal{Stage: st, save: func(i result.StageInfo) error {
+	watched := &metered{journal: &journal{Stage: st, save: func(i result.StageInfo) error {
 		i.Load = loadText(spec)
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()
-	}}
+	}}}
 	err = errors.Join(runner.Run(ctx, watched), st.Err())
 	switch {
 	case ctx.Err() != nil:
@@ -323,6 +323,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	info.Server = account.finish(ctx)
 	r.writer.Meta().Stages = []result.StageInfo{info}
 	r.writer.Meta().Target = r.info
+	r.writer.Meta().Warnings = append(r.writer.Meta().Warnings, beyondCalibration(&watched.meter)...)
 	return ctx.Err() == nil, err
 }
 
