@@ -109,7 +109,10 @@ type TruthEvents []TruthEvent
 
 // MarshalJSON is one call for all events: there may be 100,000 a second.
 func (es TruthEvents) MarshalJSON() ([]byte, error) {
-	b := make([]byte, 0, 2+96*len(es))
+	return es.append(make([]byte, 0, 2+96*len(es))), nil
+}
+
+func (es TruthEvents) append(b []byte) []byte {
 	b = append(b, '[')
 	for i, e := range es {
 		if i > 0 {
@@ -117,7 +120,7 @@ func (es TruthEvents) MarshalJSON() ([]byte, error) {
 		}
 		b = e.append(b)
 	}
-	return append(b, ']'), nil
+	return append(b, ']')
 }
 
 // UnmarshalJSON reads the array form.
@@ -195,8 +198,8 @@ func (t *truthLog) add(line TruthLine) {
 
 func (t *truthLog) run() {
 	defer close(t.done)
-	enc := json.NewEncoder(t.w)
 	var batch []TruthLine
+	var buf []byte
 	for {
 		t.mu.Lock()
 		for len(t.queue) == 0 && !t.closed {
@@ -208,11 +211,37 @@ func (t *truthLog) run() {
 			return
 		}
 		for i := range batch {
-			t.note(enc.Encode(batch[i]))
+			var err error
+			if buf, err = appendLine(buf[:0], batch[i]); err == nil {
+				_, err = t.w.Write(buf)
+			}
+			t.note(err)
 			batch[i] = TruthLine{}
 		}
 		t.note(t.w.Flush())
 	}
+}
+
+// appendLine is a line of the log. The events of a request, nearly all of it, are
+// put in by hand: encoding/json would read again what they have written.
+func appendLine(b []byte, line TruthLine) ([]byte, error) {
+	var events TruthEvents
+	if q := line.Request; q != nil && len(q.Events) > 0 {
+		bare := *q
+		events, bare.Events = q.Events, nil
+		line.Request = &bare
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		return b, fmt.Errorf("encoding a line of the truth log: %w", err)
+	}
+	if events == nil {
+		return append(append(b, text...), '\n'), nil
+	}
+	const end = "}}" // of the request, whose last field events is, and of the line
+	b = append(b, text[:len(text)-len(end)]...)
+	b = append(b, `,"events":`...)
+	return append(events.append(b), end+"\n"...), nil
 }
 
 func (t *truthLog) note(err error) {

@@ -160,6 +160,29 @@ func TestTruthEventCodec(t *testing.T) {
 	}
 }
 
+// A line is what encoding/json would make of it.
+func TestTruthLine(t *testing.T) {
+	for _, line := range []TruthLine{
+		{Start: &TruthStart{Schema: "s", Model: `a "b"`}},
+		{Step: &TruthStep{Number: 3, KVUsage: 0.25}},
+		{Request: &TruthRequest{ID: "no events", Sequences: []TruthSequence{{Index: 1}}}},
+		{Request: &TruthRequest{ID: "one", Events: TruthEvents{{"token", 1, 2, 3, 4, 5, 6}}}},
+		{Request: &TruthRequest{ID: "}}", Fault: `{"`, Events: TruthEvents{{"a\n", -1, 0, 0, 0, 0, 0}, {"done", 0, 0, 1 << 60, 0, 0, 0}}}},
+	} {
+		want, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := appendLine([]byte("before"), line)
+		if err != nil || string(got) != "before"+string(want)+"\n" {
+			t.Errorf("%s\nwant %s, %v", got, want, err)
+		}
+		if q := line.Request; q != nil && q.ID == "one" && len(q.Events) != 1 {
+			t.Error("the line was changed")
+		}
+	}
+}
+
 type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, fmt.Errorf("disk full") }

@@ -222,12 +222,16 @@ func raiseFiles() {
 	}
 }
 
-// stream keeps one stream going. The streams of an engine begin together, those
-// of the next one a part of a step later.
+// stream keeps one stream going. The first one of each engine sets its beat, a
+// part of a step after that of the engine before; the others join later.
 func stream(ctx context.Context, o options, addr string, i int) error {
 	rank := i % o.engines
 	step := time.Second / time.Duration(o.rate)
-	time.Sleep(time.Second + step*time.Duration(rank)/time.Duration(o.engines))
+	if i < o.engines {
+		time.Sleep(500*time.Millisecond + step*time.Duration(rank)/time.Duration(o.engines))
+	} else {
+		time.Sleep(time.Second + time.Duration(i)*time.Second/time.Duration(o.streams))
+	}
 	for n := 0; ctx.Err() == nil; n++ {
 		// Lengths differ, so that ends and beginnings are spread over the run.
 		tokens := o.rate*5 + (i*7919+n*104729)%(o.rate*10)
