@@ -387,25 +387,25 @@ func TestCensored(t *testing.T) {
 // over: the verdict on the first is never UNSTABLE, on the second always.
 func TestStability(t *testing.T) {
 	full := capacity(t)
-	const runs = 10
 	for _, c := range []struct {
 		name    string
+		runs    int
 		load    float64 // of capacity; 0 for a closed loop
 		good    string
 		most    int    // runs that may say UNDECIDED
 		forbids string // no run may say it
 	}{
-		{"open, half", 0.5, result.Stable, 3, result.Unstable},
-		{"open, 0.8", 0.8, result.Stable, 5, result.Unstable},
-		{"open, 1.3", 1.3, result.Unstable, 0, result.Stable},
-		{"open, twice", 2, result.Unstable, 0, result.Stable},
-		{"closed", 0, result.Stable, 1, result.Unstable},
+		{"open, half", 6, 0.5, result.Stable, 3, result.Unstable},
+		{"open, 0.8", 10, 0.8, result.Stable, 5, result.Unstable},
+		{"open, 1.3", 10, 1.3, result.Unstable, 0, result.Stable},
+		{"open, twice", 3, 2, result.Unstable, 0, result.Stable},
+		{"closed", 6, 0, result.Stable, 1, result.Unstable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := map[string]int{}
-			for seed := range uint64(runs) {
+			for seed := range uint64(c.runs) {
 				s := scene{plan: plan(30*time.Second, 0), engine: small, output: [2]int{20, 60}, seed: seed + 1}
-				s.plan.Warmup, s.plan.WarmupMax, s.plan.CooldownMax = MSER5, 15*time.Second, 3*time.Minute
+				s.plan.Warmup, s.plan.WarmupMax, s.plan.CooldownMax = MSER5, 10*time.Second, 5*time.Second
 				if s.rate = c.load * full; s.rate == 0 {
 					s.slots = 8
 				}
@@ -415,7 +415,7 @@ func TestStability(t *testing.T) {
 					t.Errorf("seed %d: %s: %s", seed+1, v.Verdict, v.Cause)
 				}
 			}
-			if got[c.good] < runs-c.most {
+			if got[c.good] < c.runs-c.most {
 				t.Errorf("verdicts %v, want %s", got, c.good)
 			}
 			t.Logf("%s (%.1f/s): %v", c.name, c.load*full, got)

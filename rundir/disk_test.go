@@ -89,13 +89,13 @@ func TestEventsBeforeRecords(t *testing.T) {
 	disk := &order{t: t, of: w}
 	w.records = bufio.NewWriterSize(disk, 512)
 	disk.records = w.files[0]
-	for i := range 200 {
+	for i := range 60 {
 		s := fixed()[4]
 		s.attempt.ID = fmt.Sprint("run-", i)
 		if err := w.Append(&s.attempt, s.events); err != nil {
 			t.Fatal(err)
 		}
-		if i%37 == 0 {
+		if i%17 == 0 {
 			if err := w.Flush(); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,7 +17,13 @@ import (
 	"github.com/assay-bench/assay/record"
 )
 
+// compare says how two lists differ; the quick way comes first, for long ones.
 func compare(want, got []stored) string {
+	if slices.EqualFunc(want, got, func(a, b stored) bool {
+		return slices.Equal(a.events, b.events) && reflect.DeepEqual(a.attempt, b.attempt)
+	}) {
+		return ""
+	}
 	return cmp.Diff(want, got, cmp.AllowUnexported(stored{}), cmpopts.IgnoreUnexported(record.Attempt{}), cmpopts.EquateEmpty())
 }
 
@@ -104,7 +112,7 @@ func copyRun(t testing.TB, dir, to, name string, content []byte) {
 // whole records before the cut come back with their events; a part of one is
 // said, and is not half a record.
 func TestCutRecords(t *testing.T) {
-	dir, to := write(t, t.TempDir(), "x", fixed(), false), t.TempDir()
+	dir, to := write(t, t.TempDir(), "x", fixed()[:3], false), t.TempDir()
 	all := file(t, dir, recordsFile)
 	for n := range len(all) + 1 {
 		part := string(all[:n])

@@ -30,7 +30,7 @@ type Health struct {
 	stats     connCounts
 }
 
-type connCounts struct{ opened, reused, stale int }
+type connCounts struct{ opened, reused, stale, reconnects int }
 
 // Watch begins to watch the process, and the connections to t.
 func Watch(t *Target) *Health {
@@ -51,6 +51,7 @@ func (h *Health) Read() result.ClientHealth {
 		ConnOpened:      conns.opened - h.stats.opened,
 		ConnReused:      conns.reused - h.stats.reused,
 		ConnStale:       conns.stale - h.stats.stale,
+		ConnReconnects:  conns.reconnects - h.stats.reconnects,
 	}
 	if t, ok := throttledTime(); ok && h.hasLimit {
 		out.Throttled = new(t - h.throttled)
@@ -60,7 +61,7 @@ func (h *Health) Read() result.ClientHealth {
 
 func (t *Target) conns() connCounts {
 	s := t.client.Stats()
-	return connCounts{opened: int(s.Opened), reused: int(s.Reused), stale: int(s.Stale)}
+	return connCounts{opened: int(s.Opened), reused: int(s.Reused), stale: int(s.Stale), reconnects: int(s.Reconnects)}
 }
 
 func readRuntime() []metrics.Sample {
