@@ -9,6 +9,27 @@ import (
 	"github.com/assay-bench/assay/result"
 )
 
+// TestReconnects: a new connection for most requests is a finding, unless that
+// is what was asked for.
+func TestReconnects(t *testing.T) {
+	for name, tc := range map[string]struct {
+		health result.ClientHealth
+		want   bool
+	}{
+		"closed by the server": {result.ClientHealth{ConnOpened: 10, ConnReconnects: 9}, true},
+		"one for each request": {result.ClientHealth{ConnOpened: 10}, false},
+		"not known":            {result.ClientHealth{}, true},
+	} {
+		f := findings{info: result.StageInfo{Health: tc.health, Window: record.Window{Start: 0, End: 100}}}
+		for i := range 10 {
+			f.add(&record.Attempt{Outcome: record.Completed, Scheduled: record.Stamp(i), Sent: record.Stamp(i + 1)})
+		}
+		if got := len(f.warnings(&result.Target{})) == 1; got != tc.want {
+			t.Errorf("%s: named %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // TestLost: a target that went away is named; one that came back, and single
 // connections that failed, are not.
 func TestLost(t *testing.T) {

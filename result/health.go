@@ -25,4 +25,7 @@ type ClientHealth struct {
 	ConnOpened int `json:"conn_opened"`
 	ConnReused int `json:"conn_reused"`
 	ConnStale  int `json:"conn_stale"`
+	// ConnReconnects are connections that were opened although enough had been
+	// before, had they not been closed. 0 where each request has its own.
+	ConnReconnects int `json:"conn_reconnects"`
 }
