@@ -30,7 +30,7 @@ type job struct {
 // drives are the clients.
 func drives() map[string]calibrate.Drive {
 	return map[string]calibrate.Drive{
-		"bare": calibrate.Bare, "assay": calibrate.Assay, "scan": scanLines, "json": decodeJSON,
+		"bare": calibrate.Bare, "assay": calibrate.Assay, "loop": calibrate.Loop, "scan": scanLines, "json": decodeJSON,
 	}
 }
 

@@ -104,7 +104,7 @@ func parse(args []string) (*plan, error) {
 	p := &plan{}
 	f := flag.NewFlagSet("truth", flag.ContinueOnError)
 	streams := f.String("streams", "1,10,100,500,1000,5000,10000", "concurrencies")
-	clients := f.String("clients", "bare,assay,scan,json", "clients: bare (epoll), assay, scan (net/http and a line scanner), json (and encoding/json)")
+	clients := f.String("clients", "bare,assay,loop,scan,json", "clients: bare (epoll), assay (a goroutine a stream), loop (our epoll transport), scan (net/http and a line scanner), json (and encoding/json)")
 	f.IntVar(&p.repeats, "repeats", 3, "measurements of each cell, of which the median is shown")
 	f.DurationVar(&p.duration, "duration", 3*time.Second, "length of one measurement")
 	f.Float64Var(&p.foreign, "foreign", 0.08, "CPU of other processes, in cores, above which a measurement is done again")

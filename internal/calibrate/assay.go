@@ -19,22 +19,13 @@ const openAtOnce = 64
 // Assay is the client of this tool: package wire and the chat dialect, one
 // goroutine a stream, as in a run.
 func Assay(ctx context.Context, s *Session) error {
-	client, err := wire.NewClient(wire.Config{
-		Scheme: "http", Host: s.Addr, Clock: s.Clock,
-		Timeouts: wire.Timeouts{Connect: 10 * time.Second, First: 60 * time.Second, Idle: 30 * time.Second},
-		MaxIdle:  time.Minute,
-	})
+	client, body, err := prepare(s)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	if n, err := client.Prewarm(ctx, s.Load.Streams); err != nil {
 		return fmt.Errorf("%d connections were opened: %w", n, err)
-	}
-	options := dialect.Options{Model: "metronome", Stream: true, IncludeUsage: true, ContinuousUsage: true}
-	body, err := dialect.Chat{}.AppendRequest(nil, &record.Request{Prompt: record.Prompt{Messages: []record.Message{{Role: "user", Content: "count"}}}, MaxTokens: s.Load.Events}, &options)
-	if err != nil {
-		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -43,7 +34,7 @@ func Assay(ctx context.Context, s *Session) error {
 	for slot := range s.Load.Streams {
 		opening <- struct{}{}
 		wg.Go(func() {
-			st := &assayStream{session: s, slot: slot, reader: dialect.Chat{}.NewReader(), opened: func() { <-opening }}
+			st := newStream(s, slot, func() { <-opening })
 			if err := st.run(ctx, client, body); err != nil {
 				cancel(fmt.Errorf("stream %d: %w", slot, err))
 			}
@@ -56,6 +47,22 @@ func Assay(ctx context.Context, s *Session) error {
 	return nil
 }
 
+// prepare makes the client, and the body that all requests have.
+func prepare(s *Session) (*wire.Client, []byte, error) {
+	client, err := wire.NewClient(wire.Config{
+		Scheme: "http", Host: s.Addr, Clock: s.Clock,
+		Timeouts: wire.Timeouts{Connect: 10 * time.Second, First: 60 * time.Second, Idle: 30 * time.Second},
+		MaxIdle:  time.Minute,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	options := dialect.Options{Model: "metronome", Stream: true, IncludeUsage: true, ContinuousUsage: true}
+	prompt := record.Prompt{Messages: []record.Message{{Role: "user", Content: "count"}}}
+	body, err := dialect.Chat{}.AppendRequest(nil, &record.Request{Prompt: prompt, MaxTokens: s.Load.Events}, &options)
+	return client, body, err
+}
+
 // assayStream is the sink of one stream's replies.
 type assayStream struct {
 	session   *Session
@@ -66,25 +73,31 @@ type assayStream struct {
 	refused   error
 }
 
+func newStream(s *Session, slot int, opened func()) *assayStream {
+	return &assayStream{session: s, slot: slot, reader: dialect.Chat{}.NewReader(), opened: opened}
+}
+
 func (st *assayStream) run(ctx context.Context, client *wire.Client, body []byte) error {
-	defer func() { st.open() }()
+	defer st.open()
 	for st.nth = range st.session.Load.Replies {
-		st.reader.Reset()
-		st.attempt = record.Attempt{}
-		req := wire.Request{
-			Method: http.MethodPost, Path: "/v1/chat/completions?" + st.session.Query(st.slot, st.nth),
-			Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {strconv.Itoa(st.slot)}},
-			Body:   body,
-		}
+		st.begin()
+		req := st.request(body)
 		if err := client.Do(ctx, &st.attempt, &req, st); err != nil {
 			return err
 		}
-		if st.refused != nil {
-			return st.refused
+		if err := st.finish(); err != nil {
+			return err
 		}
-		st.session.Sent(st.slot, st.nth, int64(st.attempt.Sent))
 	}
 	return nil
+}
+
+func (st *assayStream) request(body []byte) wire.Request {
+	return wire.Request{
+		Method: http.MethodPost, Path: "/v1/chat/completions?" + st.session.Query(st.slot, st.nth),
+		Header: http.Header{"Content-Type": {"application/json"}, "X-Request-Id": {strconv.Itoa(st.slot)}},
+		Body:   body,
+	}
 }
 
 func (st *assayStream) open() {

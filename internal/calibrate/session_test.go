@@ -45,7 +45,7 @@ func serve(t *testing.T) string {
 func TestSession(t *testing.T) {
 	drives := map[string]Drive{"assay": Assay}
 	if runtime.GOOS == "linux" {
-		drives["bare"] = Bare
+		drives["bare"], drives["loop"] = Bare, Loop
 	}
 	for name, drive := range drives {
 		for _, burst := range []bool{false, true} {
@@ -84,7 +84,7 @@ func TestNoServer(t *testing.T) {
 	}
 	addr := ln.Addr().String()
 	ln.Close()
-	for name, drive := range map[string]Drive{"assay": Assay, "bare": Bare} {
+	for name, drive := range map[string]Drive{"assay": Assay, "bare": Bare, "loop": Loop} {
 		s, err := NewSession(addr, 0, NewLoad(2, 10*time.Millisecond, 10*time.Millisecond, false), clock.Start())
 		if errors.Is(err, metronome.ErrNoSharedClock) {
 			t.Skip(err)
