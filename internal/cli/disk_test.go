@@ -21,16 +21,16 @@ func TestFullDisk(t *testing.T) {
 	}
 	target := (&fake{}).start(t)
 	dir := t.TempDir()
-	cmd := command(t, t.Context(), dir, append([]string{"run", target, "-q"}, long()[1:]...)...)
-	// No file may grow beyond 32 blocks of 512 or 1024 bytes.
-	limited := exec.Command(sh, append([]string{"-c", `ulimit -f 32; exec -a assay "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)...)
+	cmd := command(t, t.Context(), dir, append([]string{"run", target, "-q", "--think-time", "100ms"}, long()[1:]...)...)
+	// No file may grow beyond 64 blocks of 512 or 1024 bytes.
+	limited := exec.Command(sh, append([]string{"-c", `ulimit -f 64; exec -a assay "$0" "$@"`, cmd.Path}, cmd.Args[1:]...)...)
 	if strings.Contains(realName(sh), "dash") {
 		// dash has no exec -a: a link has the name.
 		link := filepath.Join(t.TempDir(), "assay")
 		if err := os.Symlink(cmd.Path, link); err != nil {
 			t.Fatal(err)
 		}
-		limited.Args[2], limited.Args[3] = `ulimit -f 32; exec "$0" "$@"`, link
+		limited.Args[2], limited.Args[3] = `ulimit -f 64; exec "$0" "$@"`, link
 	}
 	var stdout, stderr strings.Builder
 	limited.Dir, limited.Env, limited.Stdout, limited.Stderr = dir, cmd.Env, &stdout, &stderr

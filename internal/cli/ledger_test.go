@@ -44,20 +44,20 @@ func TestLedger(t *testing.T) {
 			finish(w, q)
 			event(w, `{"error": {"message": "too late"}}`)
 		}, record.StreamError, "too late"},
-		{"stalls", []string{"--timeout-idle", "200ms"}, func(w http.ResponseWriter, q *chatRequest) {
+		{"stalls", []string{"--timeout-idle", "700ms"}, func(w http.ResponseWriter, q *chatRequest) {
 			begin(w)
 			tokens(w, 3)
 			wait(w)
 		}, record.TimeoutIdle, ""},
-		{"never begins", []string{"--timeout-first", "200ms"}, func(w http.ResponseWriter, q *chatRequest) {
+		{"never begins", []string{"--timeout-first", "700ms"}, func(w http.ResponseWriter, q *chatRequest) {
 			wait(w)
 		}, record.TimeoutFirst, ""},
-		{"headers alone", []string{"--timeout-first", "200ms"}, func(w http.ResponseWriter, q *chatRequest) {
+		{"headers alone", []string{"--timeout-first", "700ms"}, func(w http.ResponseWriter, q *chatRequest) {
 			begin(w)
 			w.(http.Flusher).Flush()
 			wait(w)
 		}, record.TimeoutFirst, ""},
-		{"takes too long", []string{"--timeout-total", "300ms"}, func(w http.ResponseWriter, q *chatRequest) {
+		{"takes too long", []string{"--timeout-total", "1s"}, func(w http.ResponseWriter, q *chatRequest) {
 			begin(w)
 			tokens(w, 3)
 			wait(w)
@@ -129,7 +129,7 @@ func TestOddButComplete(t *testing.T) {
 		chat         func(w http.ResponseWriter, q *chatRequest)
 		unterminated int
 	}{
-		{"never ends after its finish", []string{"--timeout-idle", "200ms"}, func(w http.ResponseWriter, q *chatRequest) {
+		{"never ends after its finish", []string{"--timeout-idle", "700ms"}, func(w http.ResponseWriter, q *chatRequest) {
 			begin(w)
 			tokens(w, 6)
 			finish(w, q)
