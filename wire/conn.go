@@ -26,7 +26,8 @@ type conn struct {
 
 	dec      Decoder
 	emitFunc func(Frame)
-	buf      []byte
+	readFunc func(p []byte, st ReadStamp) bool
+	buf      []byte // nil while it is not needed
 	readSize int
 
 	// The exchange.
@@ -37,6 +38,8 @@ type conn struct {
 	frames   int
 	terminal bool
 	idleSet  record.Stamp // when the idle deadline was last set
+	attempt  *record.Attempt
+	bodyErr  error
 }
 
 func (cn *conn) close() { cn.top.Close() }
@@ -45,14 +48,30 @@ func (cn *conn) close() { cn.top.Close() }
 func (cn *conn) begin(ctx context.Context, sink Sink, total record.Stamp) {
 	cn.ctx, cn.sink, cn.total = ctx, sink, total
 	cn.frames, cn.terminal, cn.idleSet = 0, false, 0
-	if cn.buf == nil {
+	switch {
+	case cn.buf != nil:
+	case cn.readSize == smallRead:
+		cn.buf = smallBuffers.Get().(*[smallRead]byte)[:]
+	default:
 		cn.buf = make([]byte, cn.readSize)
 	}
 }
 
+// direct says that the body can be read right from the socket, in a buffer that
+// is there only while there is something to read.
+func (cn *conn) direct() bool { return cn.raw.rx != nil && cn.top == net.Conn(cn.raw) }
+
+// giveBack gives up the buffer of the head.
+func (cn *conn) giveBack() {
+	if len(cn.buf) == smallRead {
+		smallBuffers.Put((*[smallRead]byte)(cn.buf))
+	}
+	cn.buf = nil
+}
+
 // end forgets the exchange and what only a large one needed.
 func (cn *conn) end() {
-	cn.ctx, cn.sink = nil, nil
+	cn.ctx, cn.sink, cn.attempt, cn.bodyErr = nil, nil, nil, nil
 	switch {
 	case len(cn.buf) == largeRead:
 		largeBuffers.Put((*[largeRead]byte)(cn.buf))
@@ -104,6 +123,8 @@ func (cn *conn) grow(n int) {
 		cn.buf = largeBuffers.Get().(*[largeRead]byte)[:]
 	}
 }
+
+var smallBuffers = sync.Pool{New: func() any { return new([smallRead]byte) }}
 
 var largeBuffers = sync.Pool{New: func() any { return new([largeRead]byte) }}
 

@@ -123,6 +123,7 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 	}
 	cn := &conn{link: link{client: c, address: address, remote: raw.RemoteAddr().String()}, raw: sc, top: top}
 	cn.emitFunc = cn.emit
+	cn.readFunc = cn.read
 	cn.readSize = smallRead
 	if sc.tls {
 		cn.readSize = tlsRead

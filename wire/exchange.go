@@ -108,12 +108,13 @@ func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) er
 	if err != nil {
 		return err
 	}
+	again := reusable(h.resp)
+	h.resp = nil // a long stream must not hold it
 	err = cn.body(a, framing, transfer, h)
 	a.BodyBytes = cn.dec.BodyBytes()
 	finished := cn.terminal
 	cn.endReply()
-	cn.fit = err == nil && werr == nil && cn.dec.Ended() && cn.dec.Excess() == 0 &&
-		reusable(h.resp)
+	cn.fit = err == nil && werr == nil && cn.dec.Ended() && cn.dec.Excess() == 0 && again
 	if finished {
 		return nil
 	}
@@ -182,27 +183,54 @@ func (k *link) noReply(ctx context.Context, a *record.Attempt, werr, err error) 
 // the drain bound allows.
 func (cn *conn) body(a *record.Attempt, framing Framing, t Transfer, h head) error {
 	cn.dec.Reset(framing, t, cn.client.cfg.MaxEvent, cn.emitFunc)
-	b, st := h.rest, h.st
-	var rerr error
+	cn.attempt, cn.bodyErr = a, nil
+	if !cn.read(h.rest, h.st) {
+		return cn.bodyErr
+	}
+	n := len(h.rest)
+	direct := cn.direct()
+	if direct {
+		cn.giveBack()
+	}
 	for {
-		draining := cn.terminal
-		if err := cn.dec.Feed(b, st); err != nil {
-			return &Error{Outcome: record.NotDialect, Err: err}
+		var (
+			more = true
+			err  error
+		)
+		if direct {
+			more, err = cn.raw.stream(cn.readFunc)
+		} else {
+			cn.grow(n)
+			var b []byte
+			var st ReadStamp
+			b, st, err = cn.pull()
+			if n = len(b); n > 0 {
+				more = cn.read(b, st)
+			}
 		}
-		if cn.dec.Ended() {
-			a.EOF = st.At
-			return nil
-		}
-		if rerr != nil {
-			return cutShort(&cn.dec, a, rerr, cn.raw.now())
-		}
-		cn.nextBound(draining, st)
-		cn.grow(len(b))
-		b, st, rerr = cn.pull()
-		if len(b) == 0 && rerr != nil {
-			return cutShort(&cn.dec, a, rerr, cn.raw.now())
+		switch {
+		case !more:
+			return cn.bodyErr
+		case err != nil:
+			return cutShort(&cn.dec, a, err, cn.raw.now())
 		}
 	}
+}
+
+// read takes the next bytes of the body, and reports whether to read on; if not,
+// cn.bodyErr says why.
+func (cn *conn) read(b []byte, st ReadStamp) (more bool) {
+	draining := cn.terminal
+	if err := cn.dec.Feed(b, st); err != nil {
+		cn.bodyErr = &Error{Outcome: record.NotDialect, Err: err}
+		return false
+	}
+	if cn.dec.Ended() {
+		cn.attempt.EOF = st.At
+		return false
+	}
+	cn.nextBound(draining, st)
+	return true
 }
 
 // nextBound moves the deadline on if the exchange has reached another stage.

@@ -34,6 +34,14 @@ type receiver struct {
 	ctl   [128]byte
 	n     int
 	errno syscall.Errno
+	inq   int32 // bytes queued behind it; -1: not told
+
+	// The stream that is going on.
+	each func(fd uintptr) bool
+	conn *stampConn
+	take func(p []byte, st ReadStamp) bool
+	more bool
+	err  error
 }
 
 // newReceiver returns nil if the socket has no kernel stamps.
@@ -52,7 +60,7 @@ func newReceiver(c net.Conn, wall *wallOffset) *receiver {
 		return nil
 	}
 	r := &receiver{raw: raw, wall: wall}
-	r.try = r.recvmsg
+	r.try, r.each = r.recvmsg, r.readable
 	return r
 }
 
@@ -106,10 +114,64 @@ func (r *receiver) read(p []byte, clk *clock.Clock) (int, ReadStamp, error) {
 	return r.n, st, nil
 }
 
+// readsAtOnce bounds the reads of a stream between two looks at its deadline.
+const readsAtOnce = 16
+
+// stream reads again and again and hands over what came, until take returns
+// false (more is false then), or the read fails, or now and then so that the
+// caller calls again. Unlike read it waits without trying first when the queue
+// is known to be empty, which makes one system call of an event's two; and it
+// holds a buffer only while there is something to read.
+func (r *receiver) stream(c *stampConn, take func(p []byte, st ReadStamp) bool) (more bool, err error) {
+	r.conn, r.take, r.more, r.err = c, take, true, nil
+	err = r.raw.Read(r.each)
+	r.conn, r.take = nil, nil
+	if err == nil {
+		err = r.err
+	}
+	return r.more, err
+}
+
+// readable reads what there is. It reports whether the stream is to be left; if
+// not, its caller waits: within one RawConn.Read no wake-up is lost.
+func (r *receiver) readable(fd uintptr) bool {
+	buf := largeBuffers.Get().(*[largeRead]byte)
+	defer largeBuffers.Put(buf)
+	r.iov.Base = &buf[0]
+	r.iov.SetLen(len(buf))
+	r.msg.Iov, r.msg.Iovlen = &r.iov, 1
+	defer func() { r.iov.Base = nil }()
+	for range readsAtOnce {
+		if !r.recvmsg(fd) {
+			return false
+		}
+		now := r.conn.now()
+		switch {
+		case r.errno != 0:
+			r.err = os.NewSyscallError("recvmsg", r.errno)
+			return true
+		case r.n == 0:
+			r.err = io.EOF
+			return true
+		}
+		st := ReadStamp{At: now, Read: now, Shared: r.n == len(buf)}
+		r.control(&st)
+		r.conn.note(&st)
+		if r.more = r.take(buf[:r.n], st); !r.more {
+			return true
+		}
+		if r.inq == 0 && r.n < len(buf) {
+			return false // the end of the stream would count as one byte
+		}
+	}
+	return true
+}
+
 // control takes the kernel's stamp and the queue length from the control
 // messages. A first packet after the stamps were turned on may have none.
 func (r *receiver) control(st *ReadStamp) {
 	const header = unix.SizeofCmsghdr
+	r.inq = -1
 	b := r.ctl[:min(int(r.msg.Controllen), len(r.ctl))]
 	for len(b) >= header {
 		size := binary.NativeEndian.Uint64(b)
@@ -126,7 +188,8 @@ func (r *receiver) control(st *ReadStamp) {
 			}
 		case level == unix.IPPROTO_TCP && kind == unix.TCP_CM_INQ && len(data) >= 4:
 			// 1 is also what the kernel says when only the FIN is behind.
-			st.Shared = int32(binary.NativeEndian.Uint32(data)) > 1
+			r.inq = int32(binary.NativeEndian.Uint32(data))
+			st.Shared = r.inq > 1
 		}
 		b = b[min((size+7)&^7, uint64(len(b))):]
 	}

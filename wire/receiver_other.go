@@ -15,3 +15,6 @@ func newReceiver(net.Conn, *wallOffset) *receiver { return nil }
 
 // read is never called: there is no receiver.
 func (*receiver) read([]byte, *clock.Clock) (int, ReadStamp, error) { return 0, ReadStamp{}, nil }
+
+// stream is never called either.
+func (*receiver) stream(*stampConn, func([]byte, ReadStamp) bool) (bool, error) { return false, nil }

@@ -61,16 +61,26 @@ func (c *stampConn) Read(p []byte) (int, error) {
 	if n <= 0 {
 		return n, err
 	}
-	c.reads++
-	// Stamps never go back: after loss the kernel's may.
-	st.At = max(min(st.At, st.Read), c.floor)
-	c.floor = st.At
+	c.note(&st)
 	c.behind = st.Shared
 	if c.tls && c.rec.advance(p[:n]) {
 		c.behind = true
 	}
 	c.last = st
 	return n, err
+}
+
+// note counts a raw read and settles its stamp.
+func (c *stampConn) note(st *ReadStamp) {
+	c.reads++
+	// Stamps never go back: after loss the kernel's may.
+	st.At = max(min(st.At, st.Read), c.floor)
+	c.floor = st.At
+}
+
+// stream reads until take returns false, without a layer between; see receiver.
+func (c *stampConn) stream(take func(p []byte, st ReadStamp) bool) (more bool, err error) {
+	return c.rx.stream(c, take)
 }
 
 // receive is one raw read. Shared in its stamp says that more bytes were queued.
