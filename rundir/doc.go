@@ -10,7 +10,7 @@
 //     for the format).
 //   - requests.csv: request_id,prompt_tokens,completion_tokens,TTFT_ms,E2E_ms of
 //     the measured, completed requests with n >= 1.
-//   - server/: raw scrapes.
+//   - server/: raw scrapes, with their times ([Scrape]).
 //   - report.json: the conclusions, which can be made again from the others.
 //
 // Everything is appended and flushed at least once a second, events before the
