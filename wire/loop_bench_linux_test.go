@@ -25,13 +25,13 @@ type reader struct {
 	start func(b testing.TB, sv *rawServer, n int, events *atomic.Int64) (stop func())
 }
 
-// readers are the two transports, and the least that any client could do: an
-// epoll loop that reads with stamps and counts line ends.
+// readers are the two transports (the loop with one thread), and the least that
+// any client could do: an epoll loop that reads with stamps and counts events.
 func readers() []reader {
 	return []reader{
 		{"bare", startBare},
 		{"epoll", func(b testing.TB, sv *rawServer, n int, events *atomic.Int64) func() {
-			return startExchanges(b, newLoop(b, sv.addr, nil), sv, n, events)
+			return startExchanges(b, newLoopOf(b, 1, sv.addr, nil), sv, n, events)
 		}},
 		{"goroutine", func(b testing.TB, sv *rawServer, n int, events *atomic.Int64) func() {
 			return startExchanges(b, &subject{Client: newClient(b, sv.addr, nil)}, sv, n, events)
@@ -134,7 +134,7 @@ func bareLoop(c *Client, ep, open int, events *atomic.Int64) {
 			continue
 		}
 		for _, e := range ready[:n] {
-			if !rx.recvmsg(uintptr(e.Fd)) {
+			if !rx.poll(int(e.Fd)) {
 				continue
 			}
 			if rx.errno != 0 || rx.n == 0 {

@@ -218,7 +218,7 @@ func (w *worker) handle(e *unix.EpollEvent) {
 
 // read is one raw read. A stream that has more is told of again.
 func (w *worker) read(s *stream) {
-	if !w.rx.recvmsg(uintptr(s.sock.fd)) {
+	if !w.rx.poll(s.sock.fd) {
 		return
 	}
 	now := w.loop.client.now()

@@ -90,6 +90,24 @@ func (r *receiver) recvmsg(fd uintptr) bool {
 	}
 }
 
+// poll is recvmsg for a thread that reads nothing else: it does not tell the
+// scheduler of the call, which never waits, and saves a tenth of a microsecond.
+func (r *receiver) poll(fd int) bool {
+	for {
+		r.msg.Control = &r.ctl[0]
+		r.msg.SetControllen(len(r.ctl))
+		n, _, errno := syscall.RawSyscall(unix.SYS_RECVMSG, uintptr(fd), uintptr(unsafe.Pointer(&r.msg)), unix.MSG_DONTWAIT)
+		switch errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		r.n, r.errno = int(n), errno
+		return true
+	}
+}
+
 // read is one raw read, as of net.Conn.
 func (r *receiver) read(p []byte, clk *clock.Clock) (int, ReadStamp, error) {
 	if len(p) == 0 {

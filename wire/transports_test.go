@@ -32,8 +32,13 @@ func both(t *testing.T, test func(t *testing.T, newClient opener)) {
 
 func newLoop(t testing.TB, addr string, edit func(*Config)) *subject {
 	t.Helper()
+	return newLoopOf(t, 2, addr, edit)
+}
+
+func newLoopOf(t testing.TB, threads int, addr string, edit func(*Config)) *subject {
+	t.Helper()
 	c := newClient(t, addr, edit)
-	l, err := NewLoop(c, 0)
+	l, err := NewLoop(c, threads)
 	if err != nil {
 		t.Fatal(err)
 	}
