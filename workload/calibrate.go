@@ -184,7 +184,8 @@ func (k *calibration) refine(n, trials int) error {
 	units := k.c.unitsFor(n)
 	best, bestUnits := LengthCheck{}, 0
 	tried := map[int]bool{}
-	for i := 0; i < trials && !tried[units]; i++ {
+	var overheads []float64
+	for i := 0; i < trials && (!tried[units] || k.c.noisy()); i++ {
 		tried[units] = true
 		got, err := k.promptTokens(k.sample(units))
 		if errors.Is(err, errBudget) && i > 0 {
@@ -196,14 +197,23 @@ func (k *calibration) refine(n, trials int) error {
 		if i == 0 || abs(got-n) < abs(best.Achieved-n) {
 			best, bestUnits = LengthCheck{Asked: n, Achieved: got}, units
 		}
-		if got == n {
+		overheads = append(overheads, float64(got)-k.c.fit.slope*float64(units))
+		if got == n && !k.c.noisy() {
 			break
 		}
 		step := int(float64(n-got) / k.c.fit.slope)
-		if step == 0 {
+		if step == 0 && !k.c.noisy() {
 			step = sign(n - got)
 		}
 		units = max(1, units+step)
+	}
+	if k.c.noisy() && len(overheads) > 0 {
+		// The samples differ by their codes: their mean is what to expect, and the
+		// nearest of them may have been near by chance.
+		k.c.fit.overhead = mean(overheads)
+		k.c.known[n] = k.c.fit.units(n)
+		k.c.checks = append(k.c.checks, best)
+		return nil
 	}
 	k.c.known[n] = bestUnits
 	k.c.checks = append(k.c.checks, best)
@@ -224,6 +234,9 @@ func sign(n int) int {
 	}
 	return 1
 }
+
+// noisy reports whether prompts of as many units differ in tokens.
+func (c *Content) noisy() bool { return c.ids == nil && !c.additive }
 
 // text makes c a content of words.
 func (k *calibration) text(lengths []int) error {
@@ -249,4 +262,12 @@ func (k *calibration) text(lengths []int) error {
 		k.c.method = methodUncalibrated
 	}
 	return nil
+}
+
+func mean(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -399,5 +400,48 @@ func TestPairs(t *testing.T) {
 		if len(seen) != k*k {
 			t.Errorf("%d units: %d pairs of %d", k, len(seen), k*k)
 		}
+	}
+}
+
+// TestNoisyLengths: where prompts of as many units differ in tokens, lengths
+// come from the mean of the samples, not from the one that happened to fit.
+func TestNoisyLengths(t *testing.T) {
+	// Words of one to three tokens: no alphabet is additive.
+	ragged := func(text string) (out []string) {
+		for word := range strings.SplitSeq(text, " ") {
+			h := fnv.New32a()
+			h.Write([]byte(word))
+			for i := range 1 + h.Sum32()>>7%3 {
+				out = append(out, fmt.Sprint(word, i))
+			}
+		}
+		return out
+	}
+	const asked, runs, requests = 200, 60, 30
+	off := 0.0
+	for i := range runs {
+		s := &server{tokenizer: ragged, template: 7}
+		c, err := Calibrate(t.Context(), s, CalibrateOptions{Chat: true, Lengths: []int{asked}, Nonce: fmt.Sprint(i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !c.noisy() {
+			t.Fatal("the tokenizer of this test became additive")
+		}
+		sum := 0
+		for j := range requests {
+			r := record.Request{Index: int64(j), PromptTokens: asked}
+			c.Fill(&r)
+			n, err := s.PromptTokens(t.Context(), r.Prompt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum += n
+		}
+		off += math.Abs(float64(sum)/requests-asked) / runs
+	}
+	t.Logf("off by %.2f tokens", off)
+	if off > 1.6 {
+		t.Errorf("the mean length of a run is off by %.2f tokens", off)
 	}
 }
