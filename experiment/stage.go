@@ -34,6 +34,7 @@ type Stage struct {
 	warmupResult result.Warmup
 	started      record.Stamp // first tick
 	due          int          // requests scheduled in the window and dispatched
+	lastDue      record.Stamp // the latest scheduled time of them
 	completed    int
 	stopAt       record.Stamp // when sending stopped
 	inFlight     int
@@ -64,8 +65,9 @@ func (s *Stage) Due(scheduled record.Stamp) {
 		return
 	}
 	s.due++
+	s.lastDue = max(s.lastDue, scheduled)
 	if s.phase == record.Measured && s.plan.Requests > 0 && s.due == s.plan.Requests {
-		s.close(scheduled+1, closedByRequests)
+		s.close(s.lastDue+1, closedByRequests)
 	}
 }
 

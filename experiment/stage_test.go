@@ -495,3 +495,15 @@ func TestCutShort(t *testing.T) {
 		})
 	}
 }
+
+// TestDueOutOfOrder: requests may be told a little out of the order of their
+// scheduled times; none that was counted falls out of the window for that.
+func TestDueOutOfOrder(t *testing.T) {
+	s := NewStage(plan(0, 3), &tape{})
+	for _, at := range []record.Stamp{1000, 3000, 2000, 4000} {
+		s.Due(at)
+	}
+	if w := s.Info(5000).Window; w != (record.Window{Start: 1000, End: 3001}) {
+		t.Errorf("window %v", w)
+	}
+}

@@ -137,9 +137,8 @@ const readsAtOnce = 16
 
 // stream reads again and again and hands over what came, until take returns
 // false (more is false then), or the read fails, or now and then so that the
-// caller calls again. Unlike read it waits without trying first when the queue
-// is known to be empty, which makes one system call of an event's two; and it
-// holds a buffer only while there is something to read.
+// caller calls again. Unlike read it holds a buffer only while there is something
+// to read.
 func (r *receiver) stream(c *stampConn, take func(p []byte, st ReadStamp) bool) (more bool, err error) {
 	r.conn, r.take, r.more, r.err = c, take, true, nil
 	err = r.raw.Read(r.each)
@@ -178,9 +177,9 @@ func (r *receiver) readable(fd uintptr) bool {
 		if r.more = r.take(buf[:r.n], st); !r.more {
 			return true
 		}
-		if r.inq == 0 && r.n < len(buf) {
-			return false // the end of the stream would count as one byte
-		}
+		// An empty queue is no reason to wait at once: Go's poller is edge-triggered,
+		// and a reset that came in one wake-up with the last data (it counts as no
+		// byte, unlike a FIN) would never be told again.
 	}
 	return true
 }

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -34,6 +35,8 @@ func assay(t *testing.T, dir string, env []string, args ...string) outcome {
 	cmd.Env = append(cmd.Env, env...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) } // its stacks tell why
+	cmd.WaitDelay = 5 * time.Second
 	_ = cmd.Run() // the exit code tells
 	if ctx.Err() != nil {
 		t.Fatalf("assay %s does not end; it said:\n%s", strings.Join(args, " "), &stderr)

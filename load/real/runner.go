@@ -43,6 +43,7 @@ type Runner struct {
 	sched   *sched.Scheduler
 	started bool
 	asleep  record.Stamp // until when the pacer sleeps
+	freed   record.Stamp // when a slot was freed last
 	quit    bool         // the load was stopped: nothing is sent any more
 
 	obs   Observer
@@ -220,6 +221,11 @@ func (r *Runner) rest(cut context.Context, o record.Outcome) {
 func (r *Runner) free(cut context.Context, now record.Stamp, slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	// Slots that are freed at the same moment may come here in any order. What is
+	// scheduled by that goes up strictly, or a window could not hold exactly so
+	// many requests; it moves a stamp by no more than the wait for the lock.
+	now = max(now, r.freed+1)
+	r.freed = now
 	var buf [4]sched.Action
 	out := r.sched.Ended(now, slot, buf[:0])
 	r.launch(cut, out)
