@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,6 @@ import (
 
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/experiment"
-	"github.com/assay-bench/assay/load/real"
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/wire"
@@ -32,6 +30,7 @@ type config struct {
 	Target   targetConfig        `yaml:"target"`
 	Workload workload.Spec       `yaml:"workload"`
 	Stage    stageConfig         `yaml:"stage"`
+	Metrics  metricsConfig       `yaml:"metrics"`
 	Report   reportConfig        `yaml:"report"`
 	Limits   result.ClientLimits `yaml:"client_limits"`
 	// Seed of the schedule and the lengths.
@@ -95,7 +94,7 @@ func defaultConfig() config {
 		},
 		Workload: workload.Default(),
 		Stage: stageConfig{
-			Duration: 20 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
+			Duration: 12 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
 		},
 		Report: reportConfig{Attainment: 0.99, TPOT: metric.TPOTSeed, QuantileType: 7},
 		Limits: result.DefaultClientLimits(),
@@ -254,7 +253,7 @@ func (c *config) validate() error {
 	if err := c.Workload.Validate(); err != nil {
 		return usagef("workload: %w", err)
 	}
-	return nil
+	return c.Metrics.validate()
 }
 
 // dialect is the one asked for, nil for the run to pick.
@@ -297,22 +296,22 @@ const redactedValue = "(redacted)"
 // redacted is the configuration for files: no header value, no credentials and
 // no query in the URL.
 func (c config) redacted() config {
-	headers := make([]string, len(c.Target.Headers))
-	for i, h := range c.Target.Headers {
-		name, _, _ := strings.Cut(h, ":")
-		headers[i] = name + ": " + redactedValue
-	}
-	c.Target.Headers = headers
+	c.Target.Headers = redactedHeaders(c.Target.Headers)
+	c.Metrics = c.Metrics.redacted()
 	if c.Target.URL != "" {
-		u, err := url.Parse(real.WithScheme(c.Target.URL))
-		if err != nil {
-			c.Target.URL = "(redacted)"
-			return c
-		}
-		u.User, u.RawQuery = nil, ""
-		c.Target.URL = u.String()
+		c.Target.URL = redactedURL(c.Target.URL)
 	}
 	return c
+}
+
+// redactedHeaders keeps the names.
+func redactedHeaders(lines []string) []string {
+	out := make([]string, len(lines))
+	for i, h := range lines {
+		name, _, _ := strings.Cut(h, ":")
+		out[i] = name + ": " + redactedValue
+	}
+	return out
 }
 
 func (c config) yaml() ([]byte, error) {

@@ -59,11 +59,20 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		WorkloadText: m.WorkloadText, Fingerprint: m.Fingerprint, PromptLength: m.PromptLength,
 		Transport: m.Transport, Warnings: m.Warnings,
 	}
+	scrapes, err := r.Scrapes()
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer scrapes.Close()
 	for _, info := range m.Stages {
 		if info.WindowClosed == "" {
 			info = experiment.CutShort(info, r.Records)
 		}
-		out.Stages = append(out.Stages, experiment.Conclude(info, &m.Target, r.Records, m.Limits, o))
+		st := experiment.Conclude(info, &m.Target, r.Records, m.Limits, o)
+		if scrapes != nil {
+			st.Server = experiment.Server(info, &m.Target, m.Epoch, scrapes.Index, scrapes, r.Records)
+		}
+		out.Stages = append(out.Stages, st)
 		if err := r.Err(); err != nil {
 			return nil, usageError{err}
 		}

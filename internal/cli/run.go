@@ -26,6 +26,7 @@ type runCmd struct {
 
 	targetFlags
 	loadFlags
+	metricsFlags
 	gateFlags
 	outputFlags
 
@@ -45,6 +46,9 @@ folder below --out. Closed loop with --concurrency, open loop with --rate.
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
 	cfg, err := c.resolve(&c.outputFlags, &c.targetFlags, c.URL)
+	if err == nil {
+		err = c.metricsFlags.put(&cfg)
+	}
 	if err != nil {
 		return err
 	}
@@ -86,6 +90,7 @@ type run struct {
 	builtIn  *builtIn
 	truthLog string // of the built-in engine
 	target   *real.Target
+	sources  []*real.Source // of the server's metrics
 	info     result.Target
 	clock    *clock.Clock
 	writer   *rundir.Writer
@@ -198,6 +203,9 @@ func (r *run) connect(ctx context.Context) (real.Features, error) {
 	}
 	r.closers = append(r.closers, closeTarget)
 	r.target = target
+	if err := r.openSources(url); err != nil {
+		return real.Features{}, err
+	}
 	if r.info, err = target.Discover(ctx, r.cfg.Target.Model); err != nil {
 		return real.Features{}, err
 	}
@@ -299,14 +307,19 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	if err := r.target.Prewarm(ctx, max(spec.Concurrency, 1)); err != nil {
 		r.say("note: %v", err)
 	}
-	account := r.startAccount(ctx)
+	account, err := r.startAccount(ctx)
+	if err != nil {
+		return false, err
+	}
 	defer context.AfterFunc(ctx, func() { st.Halt("interrupted") })()
 	if !r.cmd.Quiet {
 		show := startProgress(r.env.stderr, func() experiment.Live { return st.Live(record.Stamp(r.clock.Now())) })
 		defer show.stop()
 	}
 	health := real.Watch(r.target)
+	account.start(ctx)
 	watched := &metered{journal: &journal{Stage: st, save: func(i result.StageInfo) error {
+		account.aim(i.Window)
 		i.Load = loadText(spec)
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()
