@@ -145,42 +145,6 @@ type ErrorSample struct {
 	Body    string         `json:"body,omitempty"`
 }
 
-// Quantities of a server's own account that a client can count too, in the
-// words of the catalogue of package scrape.
-const (
-	TokensOut        = "tokens_out"
-	TokensIn         = "tokens_in"
-	TokensInComputed = "tokens_in_computed" // without those from a cache
-	RequestsFinished = "requests_finished"
-)
-
-// Counter compares the server's own counter with the client's sum, over the
-// whole run: both count every attempt, warm-up included.
-type Counter struct {
-	// Quantity is the catalogue's word ("tokens_out"), Name the series on the wire.
-	Quantity string `json:"quantity"`
-	Name     string `json:"name"`
-	// Delta of the server's counter, nil if it could not be read.
-	Delta  *float64 `json:"delta"`
-	Client float64  `json:"client"`
-	// Resolution is by how much Delta may be off, since the server rounds what it
-	// prints; 0 where it does not.
-	Resolution float64 `json:"resolution,omitzero"`
-	// Agrees: both are the same number, as far as the server prints it.
-	Agrees bool `json:"agrees"`
-	// Semantics says what one unit of the server's counter is; Text what the
-	// comparison shows.
-	Semantics string `json:"semantics,omitempty"`
-	Text      string `json:"text"`
-}
-
-// ServerAccount is what the server says of itself.
-type ServerAccount struct {
-	MetricsURL string    `json:"metrics_url,omitempty"`
-	Counters   []Counter `json:"counters,omitempty"`
-	Text       string    `json:"text,omitempty"`
-}
-
 // Stage is one steady load condition and what came of it.
 type Stage struct {
 	Name string `json:"name"`

@@ -20,6 +20,16 @@ const (
 	bodiesFile  = "scrapes.bodies"
 )
 
+// When says where in a run a scrape was made.
+type When string
+
+// The places of a scrape in its run.
+const (
+	BeforeLoad When = "before"
+	DuringLoad When = "during"
+	AfterLoad  When = "after" // nothing was in flight any more
+)
+
 // Scrape is one attempt at reading a server's metrics: a line of
 // server/scrapes.jsonl.
 type Scrape struct {
@@ -27,6 +37,9 @@ type Scrape struct {
 	URL string `json:"url"`
 	// Round counts from 0; all targets are scraped once in a round, together.
 	Round int `json:"round"`
+	// When says where in the run it is: before the load, during it, or after it
+	// has drained.
+	When When `json:"when"`
 	// The server sampled its metrics somewhere between Before, when the request
 	// was sent, and After, when its reply had been read.
 	Before record.Stamp `json:"before_ns"`

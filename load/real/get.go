@@ -20,14 +20,30 @@ type Page struct {
 // Get fetches a path below the endpoint's root, such as /metrics, over the same
 // connections and with the same headers as the requests that are measured.
 func (t *Target) Get(ctx context.Context, path string) (Page, error) {
-	before := record.Stamp(t.clock.Now())
-	p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+path, nil)
+	p, err := t.get(ctx, t.Endpoint.Root+path)
 	if err != nil {
 		return Page{}, fmt.Errorf("getting %s: %w", path, err)
 	}
-	body := p.body
-	if len(t.secrets.list) > 0 { // pages are stored
-		body = []byte(t.secrets.replacer.Replace(string(body)))
+	return p, nil
+}
+
+// get fetches a path of the host.
+func (t *Target) get(ctx context.Context, path string) (Page, error) {
+	before := record.Stamp(t.clock.Now())
+	p, err := t.fetch(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		return Page{}, err
 	}
-	return Page{Status: p.status, Header: p.header, Body: body, Before: before, After: record.Stamp(t.clock.Now())}, nil
+	out := Page{Status: p.status, Header: p.header, Body: p.body, Before: before, After: record.Stamp(t.clock.Now())}
+	if len(t.secrets.list) == 0 {
+		return out, nil
+	}
+	// Pages are stored, and so are some of their headers.
+	out.Body = []byte(t.secrets.replacer.Replace(string(out.Body)))
+	for _, values := range out.Header {
+		for i := range values {
+			values[i] = t.secrets.redact(values[i])
+		}
+	}
+	return out, nil
 }
