@@ -38,6 +38,7 @@ const (
 // It is reused for later attempts.
 type exchange struct {
 	a       record.Attempt
+	request []byte // encoded; nil once a reply has begun, since no retry can follow
 	reader  dialect.Reader
 	events  []record.Event
 	kind    replyKind
@@ -51,7 +52,8 @@ type exchange struct {
 	over func()
 }
 
-func (x *exchange) reset(over func()) {
+func (x *exchange) reset(request []byte, over func()) {
+	x.request = request
 	x.a = record.Attempt{}
 	x.reader.Reset()
 	x.events, x.body = x.events[:0], x.body[:0]
@@ -61,6 +63,7 @@ func (x *exchange) reset(over func()) {
 // Head implements wire.Sink: it decides by status and content type how the body
 // is read. HTTP 200 alone is no success.
 func (x *exchange) Head(h *http.Response) (wire.Framing, error) {
+	x.request = nil
 	x.server = h.Header.Get("Server")
 	media, _, _ := mime.ParseMediaType(h.Header.Get("Content-Type"))
 	switch {

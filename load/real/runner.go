@@ -146,48 +146,50 @@ func (r *Runner) launch(cut context.Context, actions []sched.Action) {
 	for _, a := range actions {
 		r.obs.Due(a.Scheduled)
 		r.streams.Add(1)
-		go r.stream(cut, a, r.source.take(a.Request.Index))
+		go r.attempt(cut, a, r.source.take(a.Request.Index), 0)
 	}
 }
 
-// stream makes the attempts of one request.
-func (r *Runner) stream(cut context.Context, act sched.Action, body []byte) {
-	defer r.streams.Done()
-	var freed sync.Once
-	for try := 0; ; try++ {
-		x := r.pool.Get().(*exchange)
-		over := func() {
-			freed.Do(func() {
-				now := r.now()
-				if x.a.Ended == 0 {
-					x.a.Ended = now
-				}
-				r.free(cut, now, act.Slot)
-			})
-		}
-		x.reset(over)
-		x.a = record.Attempt{
-			Request: act.Request.Index, Try: try, Streamed: r.target.Options.Stream,
-			PromptTokensAsked: act.Request.PromptTokens, MaxTokens: act.Request.MaxTokens, Choices: r.target.Options.Choices,
-			Scheduled: act.Scheduled, Dispatched: r.now(),
-		}
-		if try > 0 {
-			first := record.Attempt{Request: act.Request.Index}
-			r.target.identify(&first)
-			x.a.RetryOf = first.ID
-		}
-		r.target.send(cut, x, body, try > 0)
-		retry := x.a.Outcome == record.StaleConnection && try == 0 && cut.Err() == nil
-		x.a.Retried = retry
-		if !retry {
-			r.rest(cut, x.a.Outcome)
-			over()
-		}
-		r.ended <- x
-		if !retry {
+// attempt makes an attempt of a request, and perhaps another after it. It may
+// return before they end.
+func (r *Runner) attempt(cut context.Context, act sched.Action, body []byte, try int) {
+	x := r.pool.Get().(*exchange)
+	freed := false
+	over := func() {
+		if freed {
 			return
 		}
+		freed = true
+		now := r.now()
+		if x.a.Ended == 0 {
+			x.a.Ended = now
+		}
+		r.free(cut, now, act.Slot)
 	}
+	x.reset(body, over)
+	x.a = record.Attempt{
+		Request: act.Request.Index, Try: try, Streamed: r.target.Options.Stream,
+		PromptTokensAsked: act.Request.PromptTokens, MaxTokens: act.Request.MaxTokens, Choices: r.target.Options.Choices,
+		Scheduled: act.Scheduled, Dispatched: r.now(),
+	}
+	if try > 0 {
+		first := record.Attempt{Request: act.Request.Index}
+		r.target.identify(&first)
+		x.a.RetryOf = first.ID
+	}
+	r.target.send(cut, r.target.transport, x, try > 0, func() {
+		if x.a.Outcome == record.StaleConnection && try == 0 && cut.Err() == nil {
+			x.a.Retried = true
+			again := x.request
+			r.ended <- x
+			r.attempt(cut, act, again, try+1)
+			return
+		}
+		r.rest(cut, x.a.Outcome)
+		over()
+		r.ended <- x
+		r.streams.Done()
+	})
 }
 
 // A slot of a closed loop rests after an attempt that found nobody to talk to,

@@ -39,11 +39,13 @@ type Target struct {
 	Dialect dialect.Dialect
 	Options dialect.Options
 
-	client  *wire.Client
-	clock   *clock.Clock
-	header  http.Header
-	secrets secrets
-	runID   string // 16 hexadecimal digits
+	client *wire.Client
+	// transport carries the requests of runs; all else goes over client.
+	transport transport
+	clock     *clock.Clock
+	header    http.Header
+	secrets   secrets
+	runID     string // 16 hexadecimal digits
 }
 
 // NewTarget makes a target that talks through client, with the given headers on
@@ -65,25 +67,13 @@ func NewTarget(e Endpoint, client *wire.Client, c *clock.Clock, header http.Head
 		r := http.Request{Header: h}
 		r.SetBasicAuth(e.User.Username(), password)
 	}
-	return &Target{Endpoint: e, client: client, clock: c, header: h, secrets: hidden, runID: hex.EncodeToString(id[:])}
+	return &Target{Endpoint: e, client: client, transport: perStream{client}, clock: c, header: h, secrets: hidden, runID: hex.EncodeToString(id[:])}
 }
 
 func setDefault(h http.Header, key, value string) {
 	if h.Get(key) == "" {
 		h.Set(key, value)
 	}
-}
-
-// Transport names what carries the requests, for the report.
-func (t *Target) Transport() string { return "goroutine per stream, HTTP/1.1" }
-
-// Prewarm opens n connections, so that the first requests do not wait for them.
-func (t *Target) Prewarm(ctx context.Context, n int) error {
-	opened, err := t.client.Prewarm(ctx, n)
-	if err != nil {
-		return fmt.Errorf("opening %d connections ahead: %d were opened: %w", n, opened, err)
-	}
-	return nil
 }
 
 // RunID is unique in the world: it begins the id of every request of this run.
@@ -102,13 +92,20 @@ func (t *Target) identify(a *record.Attempt) http.Header {
 	return h
 }
 
-// send makes one attempt of an encoded request and concludes it. x.over is
-// called when the reply is over for the scheduler.
-func (t *Target) send(ctx context.Context, x *exchange, body []byte, fresh bool) {
+// send makes one attempt of the exchange's request over a transport, concludes it
+// and calls done. x.over is called when the reply is over for the scheduler.
+func (t *Target) send(ctx context.Context, over transport, x *exchange, fresh bool, done func()) {
 	req := wire.Request{
-		Method: http.MethodPost, Path: t.Endpoint.api(t.Dialect.Path()), Header: t.identify(&x.a), Body: body, Fresh: fresh,
+		Method: http.MethodPost, Path: t.Endpoint.api(t.Dialect.Path()), Header: t.identify(&x.a), Body: x.request, Fresh: fresh,
 	}
-	err := t.client.Do(ctx, &x.a, &req, x)
+	over.exchange(ctx, &x.a, &req, x, func(err error) {
+		t.conclude(ctx, x, err)
+		done()
+	})
+}
+
+// conclude takes the end of the transport's part.
+func (t *Target) conclude(ctx context.Context, x *exchange, err error) {
 	x.conclude(ctx, err)
 	for _, text := range []*string{&x.a.Error, &x.a.ErrorBody, &x.a.FinishReason, &x.a.StopReason, &x.a.Model} {
 		*text = t.secrets.redact(*text)
@@ -132,10 +129,10 @@ func (t *Target) Try(ctx context.Context, r *record.Request, o *dialect.Options)
 	}
 	x := t.newExchange()
 	for try := range 2 {
-		x.reset(nil)
+		x.reset(body, nil)
 		now := record.Stamp(t.clock.Now())
 		x.a = record.Attempt{Request: r.Index, Try: try, Streamed: o.Stream, MaxTokens: r.MaxTokens, Scheduled: now, Dispatched: now}
-		t.send(ctx, x, body, try > 0)
+		t.send(ctx, perStream{t.client}, x, try > 0, func() {})
 		if x.a.Outcome != record.StaleConnection {
 			break
 		}
