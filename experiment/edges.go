@@ -217,3 +217,36 @@ func (c *clientEdges) explain(k *result.WindowCheck, e *scrape.Entry) string {
 	}
 	return "DIFFERS: " + within + ": " + strings.Join(why, "; ")
 }
+
+// ServerWarnings are what a reader of a stage must know of the server's account.
+func ServerWarnings(a *result.ServerAccount) []result.Warning {
+	if a == nil {
+		return nil
+	}
+	var out []result.Warning
+	warn := func(code, format string, args ...any) {
+		out = append(out, result.Warning{Code: code, Text: fmt.Sprintf(format, args...)})
+	}
+	for _, t := range a.Targets {
+		if t.Failed > 0 {
+			warn("server-scrapes", "%d of %d scrapes of %s failed, the first %s", t.Failed, t.Scrapes, t.URL, t.FirstError)
+		}
+	}
+	if a.Window == nil {
+		return out
+	}
+	for _, k := range a.Window.Checks {
+		if k.Possible && !k.Agrees {
+			warn("server-check", "%s: the server counts %.0f in its window, the client %.0f: %s", k.Name, k.Server, k.Client, k.Text)
+		}
+	}
+	for _, t := range a.Window.Totals {
+		if t.Quantity == string(scrape.RequestsFailed) && t.Hidden == "" && t.Total > 0 {
+			warn("server-failed", "the server aborted or failed %.0f requests in its window: its sums of queue and prefill time may be garbage", t.Total)
+		}
+	}
+	if a.Window.Void {
+		warn("server-window", "%s", a.Window.Text)
+	}
+	return out
+}

@@ -157,7 +157,7 @@ func (s *sources) window(measured record.Window) *serverWindow {
 	case w.out.Scrapes < 2:
 		w.out.Text = fmt.Sprintf("no account: %d whole scrapes lie inside the window of %.1f s, where two are needed; see --scrape-interval", w.out.Scrapes, measured.Length().Seconds())
 	case w.void != "":
-		w.out.Text = "no account: " + w.void
+		w.out.Text, w.out.Void = "void: "+w.void, true
 	}
 	if w.out.Text != "" {
 		return w

@@ -83,7 +83,14 @@ func hostile(s string) *result.Run {
 	st.Throughput[0] = result.Throughput{Name: s, Unit: s, Numerator: s, Denominator: s, Phases: s}
 	st.Goodput.SLO = []result.Threshold{{Metric: s, Note: s}}
 	st.Goodput.Misses = map[string]int{s: 1}
-	st.Server = &result.ServerAccount{Text: s, Counters: []result.Counter{{Name: s, Text: s}}}
+	w := serverWindow()
+	w.Distributions[0].ServerNumber = result.ServerNumber{Quantity: "ttft", Name: s, Semantics: s, Note: s, Flags: []string{s}, Series: 2}
+	w.Distributions[1].Hidden, w.Totals[0].Hidden, w.Totals[1].Name, w.Checks[0].Name, w.Checks[0].Text = s, s, s, s, s
+	w.Totals[1].By = map[string]float64{s: 2}
+	st.Server = &result.ServerAccount{
+		Text: s, Counters: []result.Counter{{Name: s, Text: s}}, Window: w,
+		Targets: []result.ServerTarget{{URL: s, Engine: s, Failed: 1, FirstError: s}, {URL: s, Evidence: s}},
+	}
 	st.Errors = []result.ErrorSample{{Outcome: record.Outcome(s), Status: 500, Count: 1, Error: s, Body: s}}
 	return r
 }

@@ -11,6 +11,44 @@ import (
 
 const second = record.Stamp(time.Second)
 
+// serverWindow is an account with each kind of number, and with hidden ones.
+func serverWindow() *result.ServerWindow {
+	number := func(quantity, name, unit, what string) result.ServerNumber {
+		return result.ServerNumber{Quantity: quantity, Name: name, Unit: unit, Semantics: name + " (" + unit + "): " + what, Series: 1}
+	}
+	tpot := number("tpot_request", "vllm:request_time_per_output_token_seconds", "seconds", "one finished sequence")
+	tpot.Hidden = "contaminated: it holds 3 made-up zeros of 812 samples: sequences of no or one token are observed as 0"
+	queue := number("queue", "vllm:request_queue_time_seconds", "ms", "one finished sequence; taken when it finishes")
+	queue.Flags = []string{"2 requests were aborted or failed in the window: sums of queue may be garbage"}
+	return &result.ServerWindow{
+		Start: 10_000_000_000, End: 69_900_000_000, LengthLo: 59_890 * time.Millisecond, LengthHi: 59_900 * time.Millisecond, Scrapes: 14,
+		Distributions: []result.ServerDistribution{
+			{ServerNumber: number("ttft", "vllm:time_to_first_token_seconds", "ms", "one sequence; taken at its first output"), N: 812, Mean: new(141.5),
+				P50: &result.ServerBound{Lo: new(100.0), Hi: new(250.0), TightLo: new(100.0), TightHi: new(182.4), Share: 0.93, SumFits: true},
+				P95: &result.ServerBound{Lo: new(250.0), Hi: new(500.0), TightLo: new(250.0), TightHi: new(500.0), Share: 0.06, SumFits: true, Resolved: true},
+				P99: &result.ServerBound{Lo: new(2560000.0), TightLo: new(2560000.0), Share: 0.01, SumFits: true}},
+			{ServerNumber: tpot},
+			{ServerNumber: queue, N: 55, Mean: new(3.25),
+				P50: &result.ServerBound{Lo: new(0.0), Hi: new(300.0), TightLo: new(0.0), TightHi: new(6.38), Share: 1, SumFits: true}},
+		},
+		Totals: []result.ServerTotal{
+			{ServerNumber: number("tokens_out", "vllm:generation_tokens_total", "tokens", "one output token"), Total: 103936, PerSecond: &result.Interval{1735.16, 1735.45}},
+			{ServerNumber: number("requests_finished", "vllm:request_success_total", "requests", "one finished sequence"), Total: 812,
+				PerSecond: &result.Interval{13.556, 13.558}, By: map[string]float64{"length": 810, "stop": 2}},
+			{ServerNumber: number("preemptions", "vllm:num_preemptions_total", "events", "one preemption"), Total: 1},
+		},
+		Gauges: []result.ServerGauge{
+			{ServerNumber: number("running", "vllm:num_requests_running", "requests", "taken after each step"), Samples: 14, Min: 61, Mean: 63.57, Max: 64},
+			{ServerNumber: number("kv_usage", "vllm:kv_cache_usage_perc", "share", "taken after each step"), Samples: 14, Min: 0.31, Mean: 0.355, Max: 0.4},
+		},
+		PrefixHitRate: &result.ServerShare{Part: 1024, Whole: 415744, Share: 1024.0 / 415744},
+		Checks: []result.WindowCheck{
+			{Name: "vllm:generation_tokens_total", Server: 103936, Client: 103921, InFlight: 64, Tolerance: 1039, Agrees: true, Possible: true, Text: "agrees: +15, and up to 1039 is allowed"},
+			{Name: "vllm:prompt_tokens_total", Server: 830000, Client: 415744, Possible: true, Text: "DIFFERS: +414256, and up to 8300 is allowed: other traffic, or a second client"},
+		},
+	}
+}
+
 // latencies is a summary of n values about mid; the numbers are made up, but
 // hang together.
 func latencies(n int, mid float64) *result.Summary {
@@ -114,6 +152,9 @@ func goodRun() *result.Run {
 		}},
 		Server: &result.ServerAccount{
 			MetricsURL: "http://127.0.0.1:41877/metrics",
+			Targets: []result.ServerTarget{{URL: "http://127.0.0.1:41877/metrics", Engine: "vllm", Scrapes: 16, Failed: 1,
+				FirstError: "12.03 s into the run: no reply within 5s", Longest: 8 * time.Millisecond, Skew: &result.Interval{2.1, 2.9}}},
+			Window: serverWindow(),
 			Counters: []result.Counter{
 				{Name: "vllm:generation_tokens_total", Delta: new(139208.0), Client: 139208, Text: "equal"},
 				{Name: "vllm:prompt_tokens_total", Delta: new(557995.0), Client: 557995, Text: "equal"},

@@ -58,7 +58,7 @@ func (sh *sheet) latency(st *result.Stage, sample string) {
 	for _, q := range rows {
 		cells = append(cells, latencyCells(q))
 	}
-	sh.add(grid{header, cells, intervalRow(rows)})
+	sh.add(grid{header: header, rows: cells, narrow: intervalRow(rows)})
 	sh.absent(m, rows)
 	sh.intervals(rows)
 	sh.further(rows)

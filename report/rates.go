@@ -76,25 +76,6 @@ func named(misses map[string]int) map[string]int {
 	return out
 }
 
-// server shows the server's own account beside the client's.
-func (sh *sheet) server(a *result.ServerAccount) {
-	if a == nil {
-		return
-	}
-	sh.section("SERVER", "boundary: the server's own counters, whole run, all phases")
-	sh.row("", a.Text)
-	for _, c := range a.Counters {
-		delta := "not read"
-		if c.Delta != nil {
-			delta = "server " + short(*c.Delta, 3)
-		}
-		sh.row("", fmt.Sprintf("%s: %s, client %s", c.Name, delta, short(c.Client, 3)), c.Text)
-	}
-	if a.MetricsURL != "" {
-		sh.add(verbatim{"metrics", a.MetricsURL})
-	}
-}
-
 func (sh *sheet) errors(list []result.ErrorSample) {
 	if len(list) == 0 {
 		return

@@ -28,11 +28,12 @@ type (
 	// fixed text is never broken: a URL, a path, a command.
 	verbatim struct{ label, text string }
 	// grid is a table. Where it is too wide, its last column may become the row
-	// narrow.
+	// narrow, or, if it is stacked, each of its rows becomes text.
 	grid struct {
 		header []string
 		rows   [][]string
 		narrow row
+		stack  bool
 	}
 	// rate is a value with its unit and the statements that give it a meaning.
 	rate struct {

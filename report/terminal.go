@@ -71,7 +71,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.strata(st.Metrics.Strata)
 		sh.throughput(st)
 		sh.goodput(st.Goodput)
-		sh.server(st.Server)
+		sh.server(st)
 		sh.truth(st.Truth)
 		sh.errors(st.Errors)
 	}

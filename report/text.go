@@ -185,7 +185,12 @@ func (p *page) banner(parts banner) {
 // others to the right.
 func (p *page) grid(g grid) {
 	lines := p.columns(g.header, g.rows)
-	if widest(lines) <= p.o.Width || len(g.narrow.items) == 0 {
+	wide := widest(lines) > p.o.Width
+	if wide && g.stack {
+		p.stack(g)
+		return
+	}
+	if !wide || len(g.narrow.items) == 0 {
 		p.lines = append(p.lines, lines...)
 		return
 	}
@@ -196,6 +201,20 @@ func (p *page) grid(g grid) {
 	}
 	p.lines = append(p.lines, p.columns(g.header[:last], rows)...)
 	p.block(g.narrow)
+}
+
+// stack lays out each row of a table as text, every cell behind its heading.
+func (p *page) stack(g grid) {
+	p.block(row{"", g.header[:1]})
+	for _, cells := range g.rows {
+		var items []string
+		for i, cell := range cells[1:] {
+			if cell != "" {
+				items = append(items, g.header[i+1]+" "+cell)
+			}
+		}
+		p.block(row{strings.TrimSpace(cells[0]), items})
+	}
 }
 
 func (p *page) columns(header []string, rows [][]string) []string {

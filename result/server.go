@@ -78,8 +78,10 @@ type ServerWindow struct {
 	LengthHi time.Duration `json:"length_hi_ns"`
 	// Scrapes that lie in the window, both ends included.
 	Scrapes int `json:"scrapes"`
-	// Text says why there are no numbers.
+	// Text says why there are no numbers. Void: the two ends are not of one
+	// process and one set of series.
 	Text string `json:"text,omitempty"`
+	Void bool   `json:"void,omitempty"`
 
 	Distributions []ServerDistribution `json:"distributions,omitempty"`
 	Totals        []ServerTotal        `json:"totals,omitempty"`

@@ -71,6 +71,7 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		st := experiment.Conclude(info, &m.Target, r.Records, m.Limits, o)
 		if scrapes != nil {
 			st.Server = experiment.Server(info, &m.Target, m.Epoch, scrapes.Index, scrapes, r.Records)
+			st.Warnings = append(st.Warnings, experiment.ServerWarnings(st.Server)...)
 		}
 		out.Stages = append(out.Stages, st)
 		if err := r.Err(); err != nil {
