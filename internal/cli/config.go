@@ -46,15 +46,19 @@ type targetConfig struct {
 	// APIKeyEnv names the environment variable that holds the key.
 	APIKeyEnv string `yaml:"api_key_env,omitempty"`
 	// Headers as "Name: value"; the values may be secrets.
-	Headers   []string       `yaml:"headers,omitempty"`
-	ExtraBody string         `yaml:"extra_body,omitempty"`
-	Stream    bool           `yaml:"stream"`
-	CAFile    string         `yaml:"ca_file,omitempty"`
-	Insecure  bool           `yaml:"insecure,omitempty"`
-	Resolve   []string       `yaml:"resolve,omitempty"`
-	Host      string         `yaml:"host,omitempty"`
-	Conn      string         `yaml:"conn"`
-	Timeout   timeoutsConfig `yaml:"timeout"`
+	Headers   []string `yaml:"headers,omitempty"`
+	ExtraBody string   `yaml:"extra_body,omitempty"`
+	Stream    bool     `yaml:"stream"`
+	CAFile    string   `yaml:"ca_file,omitempty"`
+	Insecure  bool     `yaml:"insecure,omitempty"`
+	Resolve   []string `yaml:"resolve,omitempty"`
+	Host      string   `yaml:"host,omitempty"`
+	Conn      string   `yaml:"conn"`
+	// Transport is goroutine, epoll or auto.
+	Transport string `yaml:"transport"`
+	// SourceAddrs are local addresses that connections come from, in turn.
+	SourceAddrs []string       `yaml:"source_addrs,omitempty"`
+	Timeout     timeoutsConfig `yaml:"timeout"`
 }
 
 type timeoutsConfig struct {
@@ -89,7 +93,7 @@ type reportConfig struct {
 func defaultConfig() config {
 	return config{
 		Target: targetConfig{
-			Stream: true, Conn: string(wire.ConnReuse),
+			Stream: true, Conn: string(wire.ConnReuse), Transport: transportAuto,
 			Timeout: timeoutsConfig{Connect: 10 * time.Second, First: 2 * time.Minute, Idle: time.Minute, Total: 10 * time.Minute},
 		},
 		Workload: workload.Default(),
@@ -222,6 +226,8 @@ func (c *config) validate() error {
 		return usagef("neither stage.duration (--duration) nor stage.requests (--requests) closes the measured window")
 	case !slices.Contains([]wire.ConnMode{wire.ConnReuse, wire.ConnPerRequest, wire.ConnSpread}, wire.ConnMode(c.Target.Conn)):
 		return usagef("target.conn (--conn) is %q: want reuse, per-request or spread", c.Target.Conn)
+	case !slices.Contains([]string{transportAuto, transportGoroutine, transportEpoll}, c.Target.Transport):
+		return usagef("target.transport (--transport) is %q: want auto, goroutine or epoll", c.Target.Transport)
 	case strings.ContainsFunc(c.Target.Host, func(r rune) bool { return r <= ' ' || r == '/' || r == 0x7f }):
 		return usagef("target.host (--host) is %q: want a host name, with a port if need be", c.Target.Host)
 	case c.Report.QuantileType < 1:
@@ -235,6 +241,9 @@ func (c *config) validate() error {
 		return usagef("stage.warmup is %q: want mser5, median or none", c.Stage.Warmup)
 	}
 	if _, err := c.dialect(); err != nil {
+		return err
+	}
+	if _, err := c.Target.sources(); err != nil {
 		return err
 	}
 	if c.Target.ExtraBody != "" {

@@ -12,17 +12,19 @@ import (
 
 // targetFlags say what is measured, and how it is reached.
 type targetFlags struct {
-	Model     *string  `help:"Model to ask for; needed where the server offers several." group:"Target"`
-	Dialect   *string  `help:"openai-chat or openai-completions (default: what the URL or the server says)." group:"Target"`
-	APIKeyEnv *string  `name:"api-key-env" placeholder:"NAME" help:"Environment variable that holds the API key." group:"Target"`
-	Header    []string `placeholder:"NAME: VALUE" sep:"none" help:"Header to send with every request; values are stored nowhere." group:"Target"`
-	ExtraBody *string  `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request body." group:"Target"`
-	NoStream  bool     `name:"no-stream" help:"Ask for replies in one piece: E2E alone is measured." group:"Target"`
-	CAFile    *string  `name:"ca-file" placeholder:"PEM" help:"Certificates to trust." group:"Target"`
-	Insecure  bool     `help:"Do not verify the server's certificate." group:"Target"`
-	Resolve   []string `placeholder:"HOST:PORT:ADDR" help:"Connect to ADDR for HOST:PORT, as curl does." group:"Target"`
-	Host      *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
-	Conn      *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
+	Model      *string  `help:"Model to ask for; needed where the server offers several." group:"Target"`
+	Dialect    *string  `help:"openai-chat or openai-completions (default: what the URL or the server says)." group:"Target"`
+	APIKeyEnv  *string  `name:"api-key-env" placeholder:"NAME" help:"Environment variable that holds the API key." group:"Target"`
+	Header     []string `placeholder:"NAME: VALUE" sep:"none" help:"Header to send with every request; values are stored nowhere." group:"Target"`
+	ExtraBody  *string  `name:"extra-body" placeholder:"JSON" help:"JSON object merged into every request body." group:"Target"`
+	NoStream   bool     `name:"no-stream" help:"Ask for replies in one piece: E2E alone is measured." group:"Target"`
+	CAFile     *string  `name:"ca-file" placeholder:"PEM" help:"Certificates to trust." group:"Target"`
+	Insecure   bool     `help:"Do not verify the server's certificate." group:"Target"`
+	Resolve    []string `placeholder:"HOST:PORT:ADDR" help:"Connect to ADDR for HOST:PORT, as curl does." group:"Target"`
+	Host       *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
+	Conn       *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
+	Transport  *string  `placeholder:"auto" help:"What reads the streams: a goroutine each (goroutine), a few threads for all (epoll: Linux, http:// and no proxy), or auto: epoll from 2,000 at a time where it can." group:"Target"`
+	SourceAddr []string `name:"source-addr" placeholder:"ADDR" help:"Local address for connections; several are used in turn, each with its own range of local ports." group:"Target"`
 
 	TimeoutConnect *time.Duration `name:"timeout-connect" placeholder:"10s" help:"Longest wait for a connection." group:"Target"`
 	TimeoutFirst   *time.Duration `name:"timeout-first" placeholder:"2m" help:"Longest wait from sending to the first event." group:"Target"`
@@ -113,6 +115,8 @@ func (c *targetFlags) put(t *targetConfig) {
 	t.Resolve = append(t.Resolve, c.Resolve...)
 	put(&t.Host, c.Host)
 	put(&t.Conn, c.Conn)
+	put(&t.Transport, c.Transport)
+	t.SourceAddrs = append(t.SourceAddrs, c.SourceAddr...)
 	put(&t.Timeout.Connect, c.TimeoutConnect)
 	put(&t.Timeout.First, c.TimeoutFirst)
 	put(&t.Timeout.Idle, c.TimeoutIdle)

@@ -113,11 +113,12 @@ const heapFloor = 64 << 20
 
 // Tune makes the process-wide settings of a measuring process: more Ps than
 // cores, so that the kernel and not the Go scheduler decides which thread runs
-// (a runnable goroutine holds a P for 10 ms, and stamps with it), and a lazy
-// collector. Only the command calls it. The result is to be kept alive.
+// (a runnable goroutine holds a P for 10 ms, and stamps with it), a lazy
+// collector, and as many open files as the hard limit allows. Only the command calls it. The result is to be kept alive.
 func Tune() any {
 	runtime.GOMAXPROCS(max(8, runtime.NumCPU()+4))
 	debug.SetGCPercent(400)
+	raiseFiles()
 	return make([]byte, heapFloor)
 }
 

@@ -180,6 +180,9 @@ func checkOut(dir string) (made bool, err error) {
 
 // connect finds the target, or starts the built-in engine, and probes it.
 func (r *run) connect(ctx context.Context) (real.Features, error) {
+	if err := r.cfg.fits(real.ReadLimits()); err != nil {
+		return real.Features{}, err
+	}
 	url := r.cfg.Target.URL
 	if url == "" {
 		if err := r.cmd.Sim.check(); err != nil {
@@ -203,6 +206,9 @@ func (r *run) connect(ctx context.Context) (real.Features, error) {
 	}
 	r.closers = append(r.closers, closeTarget)
 	r.target = target
+	if err := r.chooseTransport(); err != nil {
+		return real.Features{}, err
+	}
 	if err := r.openSources(url); err != nil {
 		return real.Features{}, err
 	}

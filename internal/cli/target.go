@@ -33,11 +33,15 @@ func openTarget(t *targetConfig, rawURL string, c *clock.Clock) (*real.Target, f
 	if err != nil {
 		return nil, nil, err
 	}
+	sources, err := t.sources()
+	if err != nil {
+		return nil, nil, err
+	}
 	client, err := wire.NewClient(wire.Config{
 		Scheme: endpoint.Scheme, Host: endpoint.Host, HostHeader: t.Host, TLS: tlsConfig, Resolve: resolve,
 		Proxy: proxyFromEnvironment, ConnMode: wire.ConnMode(t.Conn),
 		Timeouts: wire.Timeouts{Connect: t.Timeout.Connect, First: t.Timeout.First, Idle: t.Timeout.Idle, Total: t.Timeout.Total},
-		Clock:    c,
+		Sources:  sources, Clock: c,
 	})
 	if err != nil {
 		return nil, nil, usageError{err}

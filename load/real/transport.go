@@ -47,8 +47,17 @@ func (p perThread) String() string {
 }
 
 // UseLoop makes the runs on the target go over an epoll loop instead of a
-// goroutine a stream. Single requests ([Target.Try]) still do not.
-func (t *Target) UseLoop(l *wire.Loop) { t.transport = perThread{l} }
+// goroutine a stream, until it is closed after them. Single requests
+// ([Target.Try]) still do not. It fails where package wire has no loop, and if the
+// target is reached by TLS or through a proxy.
+func (t *Target) UseLoop() (closeLoop func(), err error) {
+	l, err := wire.NewLoop(t.client, 0)
+	if err != nil {
+		return nil, err
+	}
+	t.transport = perThread{l}
+	return l.Close, nil
+}
 
 // Transport names what carries the requests, for the report.
 func (t *Target) Transport() string { return t.transport.String() }
