@@ -222,6 +222,13 @@ const (
 	serverShort = 0.97
 )
 
+// kneeLoad is one long reply a stream: events alone, no requests between.
+func kneeLoad(rate int, d time.Duration) calibrate.Load {
+	l := calibrate.NewLoad(kneeStreams, time.Duration(int64(time.Second)*kneeStreams/int64(rate)), d, false)
+	l.Events, l.Replies = int(d/l.Every), 1
+	return l
+}
+
 // knee raises the rate until each client breaks.
 func (b *bench) knee(ctx context.Context) error {
 	fmt.Printf("\nThe knee: %d streams, evenly spread, the rate raised until p99 of the stamp error is above %d us or %.0f %% of the events are coalesced\n", kneeStreams, loose, 100*whole)
@@ -235,7 +242,7 @@ func (b *bench) knee(ctx context.Context) error {
 		r := &result{}
 		results[client] = r
 		for _, rate := range kneeRates() {
-			l := calibrate.NewLoad(kneeStreams, time.Duration(int64(time.Second)*kneeStreams/int64(rate)), b.duration, false)
+			l := kneeLoad(rate, b.duration)
 			f, err := b.median(ctx, client, l)
 			if err != nil {
 				return errors.Join(ctx.Err(), err)
