@@ -32,6 +32,8 @@ type conn struct {
 
 	// The exchange.
 	ctx      context.Context
+	stop     func() bool // the watch over ctx
+	hidden   []string    // what no message may have
 	sink     Sink
 	total    record.Stamp   // when the total timeout runs out; 0: never
 	limit    record.Outcome // the timeout that the deadline stands for
@@ -40,13 +42,14 @@ type conn struct {
 	idleSet  record.Stamp // when the idle deadline was last set
 	attempt  *record.Attempt
 	bodyErr  error
+	keep     bool // the connection can be used again after a complete reply
 }
 
 func (cn *conn) close() { cn.top.Close() }
 
 // begin starts an exchange.
-func (cn *conn) begin(ctx context.Context, sink Sink, total record.Stamp) {
-	cn.ctx, cn.sink, cn.total = ctx, sink, total
+func (cn *conn) begin(ctx context.Context, a *record.Attempt, sink Sink, total record.Stamp) {
+	cn.ctx, cn.attempt, cn.sink, cn.total, cn.bodyErr = ctx, a, sink, total, nil
 	cn.frames, cn.terminal, cn.idleSet = 0, false, 0
 	switch {
 	case cn.buf != nil:
@@ -71,7 +74,7 @@ func (cn *conn) giveBack() {
 
 // end forgets the exchange and what only a large one needed.
 func (cn *conn) end() {
-	cn.ctx, cn.sink, cn.attempt, cn.bodyErr = nil, nil, nil, nil
+	cn.ctx, cn.stop, cn.hidden, cn.sink, cn.attempt, cn.bodyErr = nil, nil, nil, nil, nil, nil
 	switch {
 	case len(cn.buf) == largeRead:
 		largeBuffers.Put((*[largeRead]byte)(cn.buf))

@@ -31,33 +31,52 @@ import (
 // An outcome of stale_connection means that a reused connection died before the
 // first byte of a reply: the caller may try again.
 func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error {
-	begin := c.now()
-	// Nothing below may keep req: its body is large, and a stream is long.
-	header, method, fresh := req.Header, req.Method, req.Fresh
+	// A stream is long and there may be thousands: neither req, whose body is
+	// large, nor what preparing it took of the stack lasts as long.
+	method := req.Method
+	cn, out, err := c.prepare(ctx, a, req, sink)
+	if err != nil {
+		return err
+	}
+	return cn.finish(cn.exchange(method, out))
+}
+
+// prepare encodes the request, gets a connection for it and begins the exchange.
+func (c *Client) prepare(ctx context.Context, a *record.Attempt, req *Request, sink Sink) (*conn, *bytes.Buffer, error) {
+	total := after(c.now(), c.cfg.Timeouts.Total)
+	hidden := hiddenValues(req.Header)
 	out := requestBuffers.Get().(*bytes.Buffer)
 	if err := c.encode(out, req); err != nil {
 		recycleRequest(out)
-		return c.explain(ctx, hiddenValues(header), "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
+		return nil, nil, c.explain(ctx, hidden, "", &Error{Outcome: record.NeverSent, Err: fmt.Errorf("building the request: %w", err)})
 	}
-	total := after(begin, c.cfg.Timeouts.Total)
-	cn, err := c.connection(ctx, a, fresh, total)
+	cn, err := c.connection(ctx, a, req.Fresh, total)
 	if err != nil {
 		recycleRequest(out)
-		return c.explain(ctx, hiddenValues(header), c.connectLimit(total), err)
+		return nil, nil, c.explain(ctx, hidden, c.connectLimit(total), err)
 	}
-	cn.begin(ctx, sink, total)
-	stop := context.AfterFunc(ctx, func() { cn.raw.SetDeadline(longAgo) })
-	err = cn.exchange(a, method, out)
+	cn.begin(ctx, a, sink, total)
+	cn.hidden = hidden
+	cn.stop = context.AfterFunc(ctx, cn.cut)
+	return cn, out, nil
+}
+
+// finish ends the exchange and gives the connection back.
+func (cn *conn) finish(err error) error {
+	c := cn.client
 	if err != nil {
-		err = c.explain(ctx, hiddenValues(header), cn.limit, err)
+		err = c.explain(cn.ctx, cn.hidden, cn.limit, err)
 	}
-	if !stop() {
+	if !cn.stop() {
 		cn.fit = false // its deadline may yet be moved
 	}
 	cn.end()
 	c.release(cn)
 	return err
 }
+
+// cut ends the exchange.
+func (cn *conn) cut() { cn.raw.SetDeadline(longAgo) }
 
 // connectLimit is the timeout that a connection which took too long has hit.
 func (c *Client) connectLimit(total record.Stamp) record.Outcome {
@@ -85,14 +104,32 @@ func (c *Client) connection(ctx context.Context, a *record.Attempt, fresh bool, 
 }
 
 // exchange sends out, gives that buffer back, and takes the reply.
-func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) error {
-	tm := &cn.client.cfg.Timeouts
+func (cn *conn) exchange(method string, out *bytes.Buffer) error {
+	more, err := cn.request(method, out)
+	if err != nil {
+		return err
+	}
+	err = cn.body(more)
+	cn.attempt.BodyBytes = cn.dec.BodyBytes()
+	finished := cn.terminal
+	cn.endReply()
+	cn.fit = err == nil && cn.keep && cn.dec.Ended() && cn.dec.Excess() == 0
+	if finished {
+		return nil
+	}
+	return err
+}
+
+// request sends out and takes the head of the reply, with what came behind it;
+// more says that the body goes on.
+func (cn *conn) request(method string, out *bytes.Buffer) (more bool, err error) {
+	a, tm := cn.attempt, &cn.client.cfg.Timeouts
 	first := after(cn.raw.now(), tm.First)
 	cn.bound(record.TimeoutFirst, first)
 	werr := cn.send(a, out.Bytes())
 	recycleRequest(out) // a long stream must not hold it
 	if werr != nil && cn.expiredOrCut(werr) {
-		return fmt.Errorf("sending the request: %w", werr)
+		return false, fmt.Errorf("sending the request: %w", werr)
 	}
 	if werr != nil {
 		// The server may have refused the request before it had all of it.
@@ -101,24 +138,16 @@ func (cn *conn) exchange(a *record.Attempt, method string, out *bytes.Buffer) er
 	}
 	h, err := cn.readHead(method)
 	if err != nil {
-		return cn.noReply(cn.ctx, a, werr, err)
+		return false, cn.noReply(cn.ctx, a, werr, err)
 	}
 	a.Headers = h.st.At
 	framing, transfer, err := cn.accept(a, h.resp, cn.sink)
 	if err != nil {
-		return err
+		return false, err
 	}
-	again := reusable(h.resp)
-	h.resp = nil // a long stream must not hold it
-	err = cn.body(a, framing, transfer, h)
-	a.BodyBytes = cn.dec.BodyBytes()
-	finished := cn.terminal
-	cn.endReply()
-	cn.fit = err == nil && werr == nil && cn.dec.Ended() && cn.dec.Excess() == 0 && again
-	if finished {
-		return nil
-	}
-	return err
+	cn.keep = werr == nil && reusable(h.resp)
+	cn.dec.Reset(framing, transfer, cn.client.cfg.MaxEvent, cn.emitFunc)
+	return cn.read(h.rest, h.st), nil
 }
 
 // accept takes the head of a reply, and says how its body is read.
@@ -181,40 +210,33 @@ func (k *link) noReply(ctx context.Context, a *record.Attempt, werr, err error) 
 
 // body reads to the end of the body, or after the terminal marker as far as
 // the drain bound allows.
-func (cn *conn) body(a *record.Attempt, framing Framing, t Transfer, h head) error {
-	cn.dec.Reset(framing, t, cn.client.cfg.MaxEvent, cn.emitFunc)
-	cn.attempt, cn.bodyErr = a, nil
-	if !cn.read(h.rest, h.st) {
-		return cn.bodyErr
-	}
-	n := len(h.rest)
+func (cn *conn) body(more bool) error {
 	direct := cn.direct()
 	if direct {
 		cn.giveBack()
 	}
-	for {
-		var (
-			more = true
-			err  error
-		)
+	for n := 0; more; {
+		var err error
 		if direct {
 			more, err = cn.raw.stream(cn.readFunc)
 		} else {
 			cn.grow(n)
-			var b []byte
-			var st ReadStamp
-			b, st, err = cn.pull()
-			if n = len(b); n > 0 {
-				more = cn.read(b, st)
-			}
+			n, more, err = cn.readAgain()
 		}
-		switch {
-		case !more:
-			return cn.bodyErr
-		case err != nil:
-			return cutShort(&cn.dec, a, err, cn.raw.now())
+		if more && err != nil {
+			return cutShort(&cn.dec, cn.attempt, err, cn.raw.now())
 		}
 	}
+	return cn.bodyErr
+}
+
+// readAgain reads once into the buffer of the connection.
+func (cn *conn) readAgain() (n int, more bool, err error) {
+	b, st, err := cn.pull()
+	if len(b) == 0 {
+		return 0, true, err
+	}
+	return len(b), cn.read(b, st), err
 }
 
 // read takes the next bytes of the body, and reports whether to read on; if not,
