@@ -25,6 +25,8 @@ type job struct {
 	Addr   string
 	PID    int
 	Load   calibrate.Load
+	// Busy goroutines keep the client's own process busy.
+	Busy int
 }
 
 // drives are the clients.
@@ -63,6 +65,12 @@ func measure(ctx context.Context, text string) error {
 	s, err := calibrate.NewSession(j.Addr, j.PID, j.Load, clock.Start())
 	if err != nil {
 		return err
+	}
+	for range j.Busy {
+		go func() {
+			for ctx.Err() == nil {
+			}
+		}()
 	}
 	f, err := s.Run(ctx, drives()[j.Client])
 	if err != nil {

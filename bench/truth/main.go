@@ -56,6 +56,7 @@ type plan struct {
 	knee     bool
 	table    bool
 	pin      bool
+	busy     int
 	json     string
 }
 
@@ -112,6 +113,7 @@ func parse(args []string) (*plan, error) {
 	f.BoolVar(&p.knee, "knee", true, "raise the rate until each client breaks")
 	f.BoolVar(&p.table, "table", true, "measure the concurrencies")
 	f.BoolVar(&p.pin, "pin", true, "give server and client a core each")
+	f.IntVar(&p.busy, "busy", 0, "goroutines that keep the client's own process busy, to see what that does")
 	f.StringVar(&p.json, "json", "", "write everything to this file")
 	quick := f.Bool("quick", false, "short: one repeat, up to 1000 streams, no knee")
 	if err := f.Parse(args); err != nil {
