@@ -6,6 +6,18 @@
 // versus closed: a cautionary tale", NSDI 2006). The same parameters and the
 // same source give the same gaps on every machine.
 //
+// # Which processes
+//
+// [Constant] and [Poisson] are the plain ones. [Renewal] has independent gaps of
+// another distribution (gamma, Weibull, Pareto, Lomax, hyperexponential), made
+// by mean rate and CV. [OnOff] switches between two rates, [Hawkes] excites
+// itself, [Varying] is a Poisson process whose rate follows a [Shape] in time
+// ([Sinusoid], [Ramp], [Steps]). [Burst] sends many at once.
+//
+// The mean rate of each is the one asked for, in the long run. Gaps are not
+// rescaled to hit it in a given run: that would hide what a random arrival is.
+// [Exact] does so on request.
+//
 // Gaps are whole nanoseconds. Each process rounds the arrival times, not the
 // gaps, so that its rate holds over any number of arrivals.
 package arrival
@@ -18,14 +30,17 @@ import (
 	"time"
 )
 
-// Process is an endless sequence of arrivals.
+// Process is a sequence of arrivals.
 type Process interface {
 	// Next is the gap between the previous arrival and the next one; the first
-	// gap counts from the start.
+	// gap counts from the start. It is [Never] if no further one comes.
 	Next() time.Duration
 	// String says the process in words, with its rate.
 	String() string
 }
+
+// Never is the gap before an arrival that does not come.
+const Never = time.Duration(math.MaxInt64)
 
 // MaxRate is the highest rate taken, in arrivals per second: one a nanosecond.
 const MaxRate = 1e9
@@ -48,6 +63,10 @@ func CheckRate(rate float64) error {
 	return nil
 }
 
+// longest gap in nanoseconds, 146 years: a draw from a heavy tail may be longer
+// than a time.Duration can say.
+const longest = 1 << 62
+
 // stream turns exact gaps in seconds into whole nanoseconds without letting
 // rounding errors add up: what a gap is rounded by is carried to the next.
 type stream struct {
@@ -56,6 +75,10 @@ type stream struct {
 
 func (s *stream) round(seconds float64) time.Duration {
 	ns := seconds*1e9 + s.carry
+	if ns >= longest {
+		s.carry = 0
+		return longest
+	}
 	whole := math.Round(ns)
 	s.carry = ns - whole
 	return time.Duration(whole)
