@@ -11,6 +11,7 @@ import (
 	"github.com/assay-bench/assay/internal/clock"
 	"github.com/assay-bench/assay/load/sched"
 	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/wire"
 )
 
 // Observer is told what happens in a stage. Due is called where requests are
@@ -140,22 +141,39 @@ func (r *Runner) nextWake() record.Stamp {
 
 func (r *Runner) now() record.Stamp { return record.Stamp(r.clock.Now()) }
 
+// due is a request that is to be sent.
+type due struct {
+	sched.Action
+	body []byte // encoded
+	try  int
+}
+
 // launch sends every action from a goroutine of its own. r.mu is held, so that a
 // stop is either before or after all of them.
 func (r *Runner) launch(cut context.Context, actions []sched.Action) {
 	for _, a := range actions {
 		r.obs.Due(a.Scheduled)
 		r.streams.Add(1)
-		go r.attempt(cut, a, r.source.take(a.Request.Index), 0)
+		go r.attempt(cut, &due{Action: a, body: r.source.take(a.Request.Index)})
 	}
 }
 
 // attempt makes an attempt of a request, and perhaps another after it. It may
-// return before they end.
-func (r *Runner) attempt(cut context.Context, act sched.Action, body []byte, try int) {
+// return before they end; if not, it is thousands of stacks that wait here, and
+// they are to be small: what is large is behind calls that are over by then.
+func (r *Runner) attempt(cut context.Context, d *due) {
+	x, req := r.begin(cut, d)
+	r.target.transport.exchange(cut, &x.a, req, x, func(err error) {
+		r.target.conclude(cut, x, err)
+		r.attempted(cut, d, x)
+	})
+}
+
+// begin prepares an attempt.
+func (r *Runner) begin(cut context.Context, d *due) (*exchange, *wire.Request) {
 	x := r.pool.Get().(*exchange)
 	freed := false
-	over := func() {
+	x.reset(d.body, func() {
 		if freed {
 			return
 		}
@@ -164,32 +182,35 @@ func (r *Runner) attempt(cut context.Context, act sched.Action, body []byte, try
 		if x.a.Ended == 0 {
 			x.a.Ended = now
 		}
-		r.free(cut, now, act.Slot)
-	}
-	x.reset(body, over)
+		r.free(cut, now, d.Slot)
+	})
+	d.body = nil // the exchange has it, for as long as it is needed
 	x.a = record.Attempt{
-		Request: act.Request.Index, Try: try, Streamed: r.target.Options.Stream,
-		PromptTokensAsked: act.Request.PromptTokens, MaxTokens: act.Request.MaxTokens, Choices: r.target.Options.Choices,
-		Scheduled: act.Scheduled, Dispatched: r.now(),
+		Request: d.Request.Index, Try: d.try, Streamed: r.target.Options.Stream,
+		PromptTokensAsked: d.Request.PromptTokens, MaxTokens: d.Request.MaxTokens, Choices: r.target.Options.Choices,
+		Scheduled: d.Scheduled, Dispatched: r.now(),
 	}
-	if try > 0 {
-		first := record.Attempt{Request: act.Request.Index}
+	if d.try > 0 {
+		first := record.Attempt{Request: d.Request.Index}
 		r.target.identify(&first)
 		x.a.RetryOf = first.ID
 	}
-	r.target.send(cut, r.target.transport, x, try > 0, func() {
-		if x.a.Outcome == record.StaleConnection && try == 0 && cut.Err() == nil {
-			x.a.Retried = true
-			again := x.request
-			r.ended <- x
-			r.attempt(cut, act, again, try+1)
-			return
-		}
-		r.rest(cut, x.a.Outcome)
-		over()
+	return x, r.target.request(x, d.try > 0)
+}
+
+// attempted takes an attempt that has ended.
+func (r *Runner) attempted(cut context.Context, d *due, x *exchange) {
+	if x.a.Outcome == record.StaleConnection && d.try == 0 && cut.Err() == nil {
+		x.a.Retried = true
+		d.try, d.body = d.try+1, x.request
 		r.ended <- x
-		r.streams.Done()
-	})
+		r.attempt(cut, d)
+		return
+	}
+	r.rest(cut, x.a.Outcome)
+	x.over()
+	r.ended <- x
+	r.streams.Done()
 }
 
 // A slot of a closed loop rests after an attempt that found nobody to talk to,

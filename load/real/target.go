@@ -92,16 +92,11 @@ func (t *Target) identify(a *record.Attempt) http.Header {
 	return h
 }
 
-// send makes one attempt of the exchange's request over a transport, concludes it
-// and calls done. x.over is called when the reply is over for the scheduler.
-func (t *Target) send(ctx context.Context, over transport, x *exchange, fresh bool, done func()) {
-	req := wire.Request{
+// request is the exchange's attempt as it is sent.
+func (t *Target) request(x *exchange, fresh bool) *wire.Request {
+	return &wire.Request{
 		Method: http.MethodPost, Path: t.Endpoint.api(t.Dialect.Path()), Header: t.identify(&x.a), Body: x.request, Fresh: fresh,
 	}
-	over.exchange(ctx, &x.a, &req, x, func(err error) {
-		t.conclude(ctx, x, err)
-		done()
-	})
 }
 
 // conclude takes the end of the transport's part.
@@ -132,7 +127,7 @@ func (t *Target) Try(ctx context.Context, r *record.Request, o *dialect.Options)
 		x.reset(body, nil)
 		now := record.Stamp(t.clock.Now())
 		x.a = record.Attempt{Request: r.Index, Try: try, Streamed: o.Stream, MaxTokens: r.MaxTokens, Scheduled: now, Dispatched: now}
-		t.send(ctx, perStream{t.client}, x, try > 0, func() {})
+		t.conclude(ctx, x, t.client.Do(ctx, &x.a, t.request(x, try > 0), x))
 		if x.a.Outcome != record.StaleConnection {
 			break
 		}
