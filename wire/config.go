@@ -163,7 +163,8 @@ type Request struct {
 	Fresh bool
 }
 
-// Sink takes a reply. Its methods are called in the goroutine of Do.
+// Sink takes a reply. Its methods are called in the goroutine of Do, or on the
+// thread of a Loop.
 type Sink interface {
 	// Head takes the status and the header fields, and says how the body is
 	// framed. The body of resp is always empty. An error ends the exchange.

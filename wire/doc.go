@@ -13,8 +13,11 @@
 //
 // # How a reply is read
 //
-// [Client.Do] runs one exchange in the goroutine of its caller; no connection
-// has a goroutine of its own. The head is parsed by net/http; the body goes to
+// There are two transports, with the same outcomes, timeouts and stamps.
+// [Client.Do] runs one exchange in the goroutine of its caller, whatever lies
+// between (TLS, a proxy). [Loop.Start] hands it to one of a few threads that read
+// many thousand streams of plain HTTP/1.1 by epoll (Linux), without a goroutine
+// a stream. The head is parsed by net/http; the body goes to
 // the [Decoder], which is pure (no socket, no clock) and undoes the transfer
 // coding and the event framing in one pass without allocating.
 //
