@@ -9,6 +9,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 )
@@ -83,6 +84,12 @@ func hostile(s string) *result.Run {
 	st.Throughput[0] = result.Throughput{Name: s, Unit: s, Numerator: s, Denominator: s, Phases: s}
 	st.Goodput.SLO = []result.Threshold{{Metric: s, Note: s}}
 	st.Goodput.Misses = map[string]int{s: 1}
+	l := environment()
+	l.Client.CPU, l.Client.Kernel, l.Client.ClockSource, l.Client.Path.Address, l.Client.Path.Certificate, l.Client.Path.Error = s, s, s, s, s, s
+	l.Facts = append(l.Facts, environ.Fact{Name: s, Value: s, Source: environ.Source(s)}, environ.Fact{Name: "python", Value: s, Source: environ.Source(s)})
+	l.Notes, l.Client.Governors = []string{s}, []string{s}
+	l.Settle()
+	r.Environment, l.Conflicts = l, append(l.Conflicts, s)
 	w := serverWindow()
 	w.Distributions[0].ServerNumber = result.ServerNumber{Quantity: "ttft", Name: s, Semantics: s, Note: s, Flags: []string{s}, Series: 2}
 	w.Distributions[1].Hidden, w.Totals[0].Hidden, w.Totals[1].Name, w.Checks[0].Name, w.Checks[0].Text = s, s, s, s, s

@@ -4,12 +4,25 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 )
 
 const second = record.Stamp(time.Second)
+
+func environment() *environ.Log {
+	l := &environ.Log{
+		Client: environ.Client{OS: "linux", Arch: "amd64", Kernel: "6.8.0", CPU: "AMD EPYC 9354", Cores: 32, CPULimit: 8, Memory: 64 << 30, MemoryLimit: 16 << 30,
+			Governors: []string{"performance"}, ClockSource: "tsc", Sync: &environ.ClockSync{Synchronised: true, MaxErrorUS: 2500}, Go: "go1.26.1", LoadAverage: 0.4,
+			Path: &environ.Path{Address: "10.0.0.7:443", Connects: 7, MinMS: 0.21, MedianMS: 0.25, MaxMS: 0.9, TLS: "TLS 1.3, TLS_AES_128_GCM_SHA256", Certificate: "issued by R11, valid until 2027-01-01"}},
+		Facts: []environ.Fact{{Name: "engine_version", Value: "0.32.0", Source: "its endpoints"}, {Name: "kv_block_size", Value: "16", Source: "vllm:cache_config_info"},
+			{Name: "kv_block_size", Value: "32", Source: environ.Declared}, {Name: "gpu", Value: "H100", Source: environ.Declared}, {Name: "header Via", Value: "1.1 ingress", Source: "reply headers"}},
+	}
+	l.Settle()
+	return l
+}
 
 // serverWindow is an account with each kind of number, and with hidden ones.
 func serverWindow() *result.ServerWindow {
@@ -170,7 +183,8 @@ func goodRun() *result.Run {
 		},
 		Seed: 42, Nonce: "b1946ac9", WorkloadText: "chat, 512 prompt tokens, 128 output tokens; every prompt differs",
 		Fingerprint: "9f3c2a77d0b1", PromptLength: "/tokenize", Stamps: "user space", Transport: "HTTP/1.1, one goroutine a stream",
-		Stages: []result.Stage{st},
+		Environment: environment(),
+		Stages:      []result.Stage{st},
 	}
 }
 

@@ -75,6 +75,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.truth(st.Truth)
 		sh.errors(st.Errors)
 	}
+	sh.environment(r.Environment)
 	sh.warnings(r)
 	sh.files(r)
 	sh.banner(r)

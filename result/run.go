@@ -1,6 +1,10 @@
 package result
 
-import "time"
+import (
+	"time"
+
+	"github.com/assay-bench/assay/environ"
+)
 
 // Target is what was measured.
 type Target struct {
@@ -45,8 +49,10 @@ type Run struct {
 	// "/tokenize", "usage"), or that they are not.
 	PromptLength string `json:"prompt_length"`
 	// Stamps says where stamps were taken ("user space", "kernel receive").
-	Stamps    string    `json:"stamps"`
-	Transport string    `json:"transport"`
-	Stages    []Stage   `json:"stages"`
-	Warnings  []Warning `json:"warnings,omitempty"`
+	Stamps    string `json:"stamps"`
+	Transport string `json:"transport"`
+	// Environment of client and target; nil where none was logged.
+	Environment *environ.Log `json:"environment,omitempty"`
+	Stages      []Stage      `json:"stages"`
+	Warnings    []Warning    `json:"warnings,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 )
@@ -39,6 +40,9 @@ type Meta struct {
 	QuantileType int                 `json:"quantile_type,omitzero"`
 	Percentiles  []float64           `json:"percentiles,omitempty"`
 	Limits       result.ClientLimits `json:"client_limits"`
+
+	// Environment as far as it was known before the load.
+	Environment *environ.Log `json:"environment,omitempty"`
 
 	Stages   []result.StageInfo `json:"stages"`
 	Warnings []result.Warning   `json:"warnings,omitempty"`

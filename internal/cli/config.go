@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"github.com/assay-bench/assay/dialect"
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/result"
@@ -33,6 +34,8 @@ type config struct {
 	Metrics  metricsConfig       `yaml:"metrics"`
 	Report   reportConfig        `yaml:"report"`
 	Limits   result.ClientLimits `yaml:"client_limits"`
+	// Environment is what only the operator of the server knows.
+	Environment map[string]string `yaml:"environment,omitempty"`
 	// Seed of the schedule and the lengths.
 	Seed uint64 `yaml:"seed"`
 	// Out is the parent of run directories.
@@ -261,6 +264,9 @@ func (c *config) validate() error {
 	}
 	if err := c.Workload.Validate(); err != nil {
 		return usagef("workload: %w", err)
+	}
+	if _, err := environ.FromDeclared(c.Environment); err != nil {
+		return usagef("environment (--env, --env-file): %w", err)
 	}
 	return c.Metrics.validate()
 }

@@ -35,7 +35,7 @@ func (f *metricsFlags) put(c *config) error {
 	m.Headers = append(m.Headers, f.MetricsHeader...)
 	put(&m.Interval, f.ScrapeInterval)
 	m.Off = m.Off || f.NoScrape
-	return m.validate()
+	return nil
 }
 
 // leastInterval between scrapes: any faster, and the scrapes are the load.

@@ -27,6 +27,7 @@ type runCmd struct {
 	targetFlags
 	loadFlags
 	metricsFlags
+	environmentFlags
 	gateFlags
 	outputFlags
 
@@ -47,7 +48,13 @@ folder below --out. Closed loop with --concurrency, open loop with --rate.
 func (c *runCmd) Run(e *env) error {
 	cfg, err := c.resolve(&c.outputFlags, &c.targetFlags, c.URL)
 	if err == nil {
+		err = c.environmentFlags.put(&cfg)
+	}
+	if err == nil {
 		err = c.metricsFlags.put(&cfg)
+	}
+	if err == nil {
+		err = cfg.validate()
 	}
 	if err != nil {
 		return err
@@ -310,12 +317,15 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	if err != nil {
 		return false, usageError{err}
 	}
-	if err := r.target.Prewarm(ctx, max(spec.Concurrency, 1)); err != nil {
-		r.say("note: %v", err)
-	}
 	account, err := r.startAccount(ctx)
 	if err != nil {
 		return false, err
+	}
+	if err := r.logEnvironment(ctx, account.pages()); err != nil {
+		return false, err
+	}
+	if err := r.target.Prewarm(ctx, max(spec.Concurrency, 1)); err != nil {
+		r.say("note: %v", err)
 	}
 	defer context.AfterFunc(ctx, func() { st.Halt("interrupted") })()
 	if !r.cmd.Quiet {

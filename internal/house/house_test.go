@@ -35,13 +35,13 @@ func edges() map[string][]string {
 		"wire":     {"record", "internal/clock"},
 		"workload": {"arrival", "dataset", "record"},
 		"engine":   {"stat"},
-		"result":   {"record", "stat"},
+		"result":   {"record", "stat", "environ"}, // a run holds its environment log
 		// floor 3
 		"metric":     {"record", "result", "stat"},
 		"load/sched": {"workload", "record"},
 		"simserver":  {"engine", "record", "internal/clock"},
 		"replay":     {"engine", "result", "stat"}, // a simulation beside the recording of a real server
-		"rundir":     {"record", "result"},
+		"rundir":     {"record", "result", "environ"},
 		// The truth that wire is held against: it may share nothing with it but the clock.
 		"internal/metronome": {"internal/clock"},
 		"dialect":            {"record"},
@@ -52,7 +52,7 @@ func edges() map[string][]string {
 		"load/virtual": {"load/sched", "workload", "engine", "record", "internal/clock"},
 		// floor 5
 		"internal/calibrate": {"internal/metronome", "wire", "dialect", "record", "stat", "internal/clock"},
-		"report":             {"result", "metric", "stat", "rundir", "record", "scrape"},
+		"report":             {"result", "metric", "stat", "rundir", "record", "scrape", "environ"},
 		"compare":            {"result", "metric", "stat", "rundir"},
 	}
 }
