@@ -88,15 +88,32 @@ func (b *bench) intro() {
 	}
 	fmt.Printf("%s, %s/%s, %d CPUs; %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), how)
 	c := clock.Start()
-	fmt.Printf("null system call %d ns; median of %d runs of %v; a run with more than %.2g cores of foreign load is done again, up to %d times\n",
+	fmt.Printf("null system call %d ns; median of %d runs of %v; a run begins when the machine is quiet, and is done again up to %[5]d times if others had more than %[4]g cores of it\n",
 		calibrate.NullSyscall(c.Now), b.repeats, b.duration, b.foreign, b.retries)
 	fmt.Printf("errors in us; coal.: events that shared a read; CPU: us an event, all of the client's process; KB: memory a stream; foreign: cores of others\n")
+}
+
+// The wait for a quiet machine: no longer than patience for one measurement.
+const (
+	look     = 300 * time.Millisecond
+	patience = 20 * time.Second
+)
+
+// awaitQuiet waits until others leave the machine alone, for a while.
+func (b *bench) awaitQuiet(ctx context.Context) {
+	c := clock.Start()
+	for ctx.Err() == nil && c.Now() < int64(patience) {
+		if calibrate.BusyCores(c, look) <= b.foreign {
+			return
+		}
+	}
 }
 
 // once measures a load on a client, again while others disturb it.
 func (b *bench) once(ctx context.Context, client string, l calibrate.Load) (*calibrate.Figures, error) {
 	var best *calibrate.Figures
 	for range 1 + b.retries {
+		b.awaitQuiet(ctx)
 		f, err := b.child(ctx, client, l)
 		if err != nil {
 			return nil, err

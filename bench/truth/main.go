@@ -7,8 +7,8 @@
 // it did; every client reads the same loads, each in a process of its own; what
 // it stamped is held against the log event by event (package calibrate). On
 // Linux with two cores or more the server has the first core and the client the
-// second. A measurement that other processes disturbed is done again, and the
-// least disturbed one counts; each cell is the median of its repeats.
+// second. A measurement waits for a quiet machine, is done again if others were
+// active during it (or the hypervisor), and the least disturbed one counts; each cell is the median of its repeats.
 //
 //	-quick             a first look in a minute
 //	-streams 1000      some concurrencies only

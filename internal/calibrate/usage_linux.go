@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/assay-bench/assay/internal/clock"
 )
 
 // usage is CPU time so far: of this process, of the server's, and of all.
@@ -50,15 +52,23 @@ func processTime(pid int) time.Duration {
 	return ticks(f[11], f[12])
 }
 
-// machineTime is user, nice and system time of all processes (proc_stat(5)).
-// Interrupts are left out: those of loopback belong to nobody.
+// machineTime is user, nice and system time of all processes, and what the
+// hypervisor took (proc_stat(5)). Interrupts are left out: those of loopback
+// belong to nobody.
 func machineTime() time.Duration {
 	b, err := os.ReadFile("/proc/stat")
 	f := bytes.Fields(b)
-	if err != nil || len(f) < 4 || string(f[0]) != "cpu" {
+	if err != nil || len(f) < 9 || string(f[0]) != "cpu" {
 		return 0
 	}
-	return ticks(f[1], f[2], f[3])
+	return ticks(f[1], f[2], f[3], f[8])
+}
+
+// BusyCores is how many cores of the machine were busy for the next d.
+func BusyCores(c *clock.Clock, d time.Duration) float64 {
+	before, begin := machineTime(), c.Now()
+	c.SleepUntil(begin + int64(d))
+	return float64(machineTime()-before) / float64(c.Now()-begin)
 }
 
 // memoryInUse is the resident memory of this process after a collection.

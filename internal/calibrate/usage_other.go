@@ -2,7 +2,11 @@
 
 package calibrate
 
-import "time"
+import (
+	"time"
+
+	"github.com/assay-bench/assay/internal/clock"
+)
 
 // usage is not known here.
 type usage struct {
@@ -11,6 +15,9 @@ type usage struct {
 }
 
 func readUsage(int) usage { return usage{} }
+
+// BusyCores is not known here.
+func BusyCores(*clock.Clock, time.Duration) float64 { return 0 }
 
 func memoryInUse() int64 { return 0 }
 
