@@ -151,7 +151,7 @@ func (l *Ladder) Climb(ctx context.Context, run func(context.Context, Drive, Loa
 		return nil, err
 	}
 	r.StreamsLimit = wide
-	if r.MaxEvents == 0 {
+	if best.Streams == 0 { // not even the first busy step held: nothing to compare
 		return r, nil
 	}
 	r.Bare, err = run(ctx, Bare, best)
