@@ -5,11 +5,12 @@ import (
 	"strings"
 
 	"github.com/assay-bench/assay/environ"
+	"github.com/assay-bench/assay/result"
 )
 
 // environment shows under what conditions the numbers came to be, and what is
 // not known of them.
-func (sh *sheet) environment(l *environ.Log) {
+func (sh *sheet) environment(l *environ.Log, check *result.InstrumentCheck) {
 	if l == nil {
 		return
 	}
@@ -66,6 +67,13 @@ func (sh *sheet) environment(l *environ.Log) {
 	sh.row("", l.Notes...)
 	if len(l.NotRecorded) > 0 {
 		sh.row("unknown", "not recorded: "+strings.Join(l.NotRecorded, ", "), "--env-file or --env tells")
+	}
+	if check != nil {
+		text := "passed before the run"
+		if failed := check.Failed(); len(failed) > 0 {
+			text = "FAILED before the run: " + strings.Join(failed, ", ")
+		}
+		sh.row("check", text, fmt.Sprintf("%d requests", check.Requests))
 	}
 	for _, text := range l.Conflicts {
 		sh.row("conflict", text)

@@ -75,7 +75,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.truth(st.Truth)
 		sh.errors(st.Errors)
 	}
-	sh.environment(r.Environment)
+	sh.environment(r.Environment, r.Check)
 	sh.warnings(r)
 	sh.files(r)
 	sh.banner(r)

@@ -53,6 +53,8 @@ type Run struct {
 	Transport string `json:"transport"`
 	// Environment of client and target; nil where none was logged.
 	Environment *environ.Log `json:"environment,omitempty"`
-	Stages      []Stage      `json:"stages"`
-	Warnings    []Warning    `json:"warnings,omitempty"`
+	// Check that was made before the run; nil if none was asked for.
+	Check    *InstrumentCheck `json:"check,omitempty"`
+	Stages   []Stage          `json:"stages"`
+	Warnings []Warning        `json:"warnings,omitempty"`
 }

@@ -44,6 +44,9 @@ type Meta struct {
 	// Environment as far as it was known before the load.
 	Environment *environ.Log `json:"environment,omitempty"`
 
+	// Check that was made before the run, if one was.
+	Check *result.InstrumentCheck `json:"check,omitempty"`
+
 	Stages   []result.StageInfo `json:"stages"`
 	Warnings []result.Warning   `json:"warnings,omitempty"`
 }

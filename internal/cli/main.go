@@ -27,6 +27,8 @@ type commands struct {
 	Report      reportCmd      `cmd:"" help:"Print the report of a run directory again."`
 	Analyze     analyzeCmd     `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
 	Sim         simCmd         `cmd:"" help:"Serve the built-in engine."`
+	Check       checkCmd       `cmd:"" help:"Ask whether a target's numbers can be believed, with 20 small requests."`
+	Catalog     catalogCmd     `cmd:"" help:"List what the metrics of serving engines mean."`
 	Calibrate   calibrateCmd   `cmd:"" help:"Find how much load this client takes on this machine."`
 	TruthServer truthServerCmd `cmd:"" hidden:""`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

@@ -29,6 +29,7 @@ type runCmd struct {
 	metricsFlags
 	environmentFlags
 	gateFlags
+	RequireCheck bool `name:"require-check" help:"Make the instrument check of assay check first, and do not run if it fails." group:"Measurement"`
 	outputFlags
 
 	Sim simFlags `embed:"" group:"Built-in engine"`
@@ -101,6 +102,7 @@ type run struct {
 	info     result.Target
 	clock    *clock.Clock
 	writer   *rundir.Writer
+	checked  *result.InstrumentCheck // before the run, if that was asked for
 	closers  []func()
 }
 
@@ -131,6 +133,11 @@ func (r *run) measure(ctx context.Context) (*result.Run, error) {
 	features, err := r.connect(ctx)
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
+	}
+	if r.cmd.RequireCheck {
+		if err := r.requireCheck(ctx, features); err != nil {
+			return nil, interruptedOr(ctx, err)
+		}
 	}
 	plan, content, err := r.prepare(ctx, features)
 	if err != nil {
@@ -246,7 +253,7 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	shortest, longest := spec.PromptTokens.Bounds()
+	shortest, longest := plan.PromptBounds()
 	content, err := workload.Calibrate(ctx, r.target, workload.CalibrateOptions{
 		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat(), Lengths: []int{shortest, longest},
 		Nonce: r.target.RunID(), Reuse: spec.ReusePrompts,
@@ -262,6 +269,7 @@ func (r *run) create(content *workload.Content, f real.Features) error {
 	if err != nil {
 		return err
 	}
+	m.Check = r.checked
 	m.Target, m.Transport, m.PromptLength, m.Warnings = r.info, r.target.Transport(), content.Method(), f.Warnings
 	if !r.cfg.Workload.ReusePrompts {
 		m.Nonce = r.target.RunID()
@@ -308,11 +316,13 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	spec := plan.Spec()
 	st := experiment.NewStage(r.cfg.plan(spec), r.writer)
 	requests := func() (record.Request, bool) {
-		q := plan.Next()
-		content.Fill(&q)
-		return q, true
+		q, ok := plan.Next()
+		if ok {
+			content.Fill(&q)
+		}
+		return q, ok
 	}
-	_, longest := spec.PromptTokens.Bounds()
+	_, longest := plan.PromptBounds()
 	runner, err := real.NewRunner(r.target, loop(plan), longest, requests)
 	if err != nil {
 		return false, usageError{err}
@@ -361,8 +371,8 @@ func loop(p *workload.Plan) sched.Config {
 	s := p.Spec()
 	if !s.Open() {
 		c := sched.Config{Concurrency: s.Concurrency, Ramp: int64(s.Ramp)}
-		if think := int64(p.ThinkTime()); think > 0 {
-			c.Think = func() int64 { return think }
+		if !s.ThinkTime.IsZero() {
+			c.Think = func() int64 { return int64(p.ThinkTime()) }
 		}
 		return c
 	}
@@ -373,7 +383,7 @@ func loop(p *workload.Plan) sched.Config {
 // stageName is short and says the load: "concurrency 16", "rate 4/s".
 func stageName(s workload.Spec) string {
 	if s.Open() {
-		return fmt.Sprintf("rate %v/s", s.Arrival.Rate)
+		return s.Arrival.Name()
 	}
 	return fmt.Sprintf("concurrency %d", s.Concurrency)
 }
