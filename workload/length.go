@@ -1,20 +1,35 @@
 package workload
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 )
 
-// The distributions of a Length.
+// The distributions of a Length. docs/workloads.md has their formulas.
 const (
-	Fixed   = "fixed"
+	// Fixed is always Tokens.
+	Fixed = "fixed"
+	// Uniform is every length from Min to Max, equally often.
 	Uniform = "uniform"
+	// Normal, LogNormal and Gamma are by Mean and CV, cut to Min..Max. A lognormal
+	// may also be by Median and Sigma, a normal by Mean and SD.
+	Normal    = "normal"
+	LogNormal = "lognormal"
+	Gamma     = "gamma"
+	// Pareto falls as a power with index Alpha from Min on, cut at Max.
+	Pareto = "pareto"
+	// Zipf has the k-th length from Min on with probability in proportion to
+	// k^-Exponent, up to Max.
+	Zipf = "zipf"
+	// Quantiles is a table such as p50, p95 and Max, with straight lines between.
+	Quantiles = "quantiles"
+	// Histogram is Bins with weights, each length of a bin equally often.
+	Histogram = "histogram"
+	// Mixture draws from one of several, by their weights.
+	Mixture = "mixture"
+	// FromTrace takes the length of the trace's row.
+	FromTrace = "trace"
 )
 
 // MaxTokens is the longest length taken, in tokens. Longer ones are typing errors.
@@ -22,15 +37,61 @@ const MaxTokens = 10_000_000
 
 // Length is a distribution of lengths in tokens. In YAML and JSON it is a number
 // (always that many) or an object: {dist: uniform, min: 100, max: 500}. As a
-// flag it is "512" or "100..500".
+// flag it is "512", "100..500" or "lognormal:mean=512,cv=1.2,max=4096".
+//
+// A distribution with no end of its own needs a Max, the longest length that the
+// server takes. What lies outside Min..Max is drawn again, so to speak: the rest
+// keeps its shape, no length piles up at a bound, and the mean moves. Describe
+// says to where.
 type Length struct {
 	// Dist names the distribution; empty means fixed.
 	Dist string `yaml:"dist" json:"dist"`
 	// Tokens of a fixed length.
 	Tokens int `yaml:"tokens,omitempty" json:"tokens,omitempty"`
-	// Min and Max of a uniform one, both included.
+	// Min and Max, both included; Min is 1 if it is left out where it may be.
 	Min int `yaml:"min,omitempty" json:"min,omitempty"`
 	Max int `yaml:"max,omitempty" json:"max,omitempty"`
+
+	// Mean in tokens, before the cut.
+	Mean float64 `yaml:"mean,omitempty" json:"mean,omitempty"`
+	// CV is the standard deviation over the mean, before the cut.
+	CV float64 `yaml:"cv,omitempty" json:"cv,omitempty"`
+	// SD is the standard deviation of a normal in tokens, instead of its CV.
+	SD float64 `yaml:"sd,omitempty" json:"sd,omitempty"`
+	// Median in tokens and Sigma, the standard deviation of the natural logarithm,
+	// of a lognormal instead of its mean and CV.
+	Median float64 `yaml:"median,omitempty" json:"median,omitempty"`
+	Sigma  float64 `yaml:"sigma,omitempty" json:"sigma,omitempty"`
+	// Alpha is the tail index of a Pareto.
+	Alpha float64 `yaml:"alpha,omitempty" json:"alpha,omitempty"`
+	// Exponent of a Zipf.
+	Exponent float64 `yaml:"exponent,omitempty" json:"exponent,omitempty"`
+
+	// The quantiles of a table, in tokens; those that are 0 are not given.
+	P1   float64 `yaml:"p1,omitempty" json:"p1,omitempty"`
+	P5   float64 `yaml:"p5,omitempty" json:"p5,omitempty"`
+	P10  float64 `yaml:"p10,omitempty" json:"p10,omitempty"`
+	P25  float64 `yaml:"p25,omitempty" json:"p25,omitempty"`
+	P50  float64 `yaml:"p50,omitempty" json:"p50,omitempty"`
+	P75  float64 `yaml:"p75,omitempty" json:"p75,omitempty"`
+	P90  float64 `yaml:"p90,omitempty" json:"p90,omitempty"`
+	P95  float64 `yaml:"p95,omitempty" json:"p95,omitempty"`
+	P99  float64 `yaml:"p99,omitempty" json:"p99,omitempty"`
+	P999 float64 `yaml:"p999,omitempty" json:"p999,omitempty"`
+
+	// Bins of a histogram.
+	Bins []Bin `yaml:"bins,omitempty" json:"bins,omitempty"`
+	// Of are the parts of a mixture, Weight is that of one of them; 0 means 1.
+	Of     []Length `yaml:"of,omitempty" json:"of,omitempty"`
+	Weight float64  `yaml:"weight,omitempty" json:"weight,omitempty"`
+}
+
+// Bin of a histogram: lengths from Min to Max, both included, and how often
+// relative to the other bins.
+type Bin struct {
+	Min    int     `yaml:"min" json:"min"`
+	Max    int     `yaml:"max" json:"max"`
+	Weight float64 `yaml:"weight" json:"weight"`
 }
 
 // FixedLength is always n tokens.
@@ -39,145 +100,147 @@ func FixedLength(n int) Length { return Length{Dist: Fixed, Tokens: n} }
 // UniformLength is every length from low to high, equally often.
 func UniformLength(low, high int) Length { return Length{Dist: Uniform, Min: low, Max: high} }
 
-// Validate says what is wrong, without naming the field.
-func (l Length) Validate() error {
+// isFixed reports whether it is always the same.
+func (l Length) isFixed() bool { return l.Dist == Fixed || l.Dist == "" }
+
+// Bounds are the shortest and the longest length that may come, in tokens; 0 and
+// 0 for those of a trace.
+func (l Length) Bounds() (low, high int) {
 	switch l.Dist {
 	case Fixed, "":
-		if l.Min != 0 || l.Max != 0 {
-			return fmt.Errorf("a fixed length takes tokens, not min and max")
+		return l.Tokens, l.Tokens
+	case FromTrace:
+		return 0, 0
+	case Histogram:
+		for i, b := range l.Bins {
+			if i == 0 || b.Min < low {
+				low = b.Min
+			}
+			high = max(high, b.Max)
 		}
-		return checkTokens(l.Tokens)
-	case Uniform:
-		if l.Tokens != 0 {
-			return fmt.Errorf("a uniform length takes min and max, not tokens")
+		return low, high
+	case Mixture:
+		for i, part := range l.Of {
+			a, b := part.Bounds()
+			if i == 0 || a < low {
+				low = a
+			}
+			high = max(high, b)
 		}
-		if err := checkTokens(l.Min); err != nil {
-			return fmt.Errorf("min: %w", err)
-		}
-		if err := checkTokens(l.Max); err != nil {
-			return fmt.Errorf("max: %w", err)
-		}
-		if l.Min > l.Max {
-			return fmt.Errorf("min %d is above max %d", l.Min, l.Max)
-		}
-		return nil
+		return low, high
 	}
-	return fmt.Errorf("dist %q is none of %s, %s", l.Dist, Fixed, Uniform)
+	return max(l.Min, 1), l.Max
 }
 
-func checkTokens(n int) error {
-	switch {
-	case n < 1:
-		return fmt.Errorf("%d tokens are fewer than 1", n)
-	case n > MaxTokens:
-		return fmt.Errorf("%d tokens are more than %d", n, MaxTokens)
+// ExpectedTokens is the mean of the lengths as drawn, after any cut; 0 for those
+// of a trace. The length must be valid.
+func (l Length) ExpectedTokens() float64 {
+	if l.Dist == FromTrace {
+		return 0
 	}
-	return nil
+	s, err := l.sampler()
+	if err != nil {
+		return 0
+	}
+	return s.mean
 }
 
-// Bounds are the shortest and the longest length, in tokens.
-func (l Length) Bounds() (low, high int) {
-	if l.Dist == Uniform {
-		return l.Min, l.Max
-	}
-	return l.Tokens, l.Tokens
+// parameter is a number of a Length with the name that it has in files.
+type parameter struct {
+	name string
+	at   *float64
 }
 
-// draw takes the next length from r. A fixed length takes nothing from it.
-func (l Length) draw(r *rand.Rand) int {
-	if l.Dist == Uniform {
-		return l.Min + r.IntN(l.Max-l.Min+1)
-	}
-	return l.Tokens
+// parameters are all real ones, in the order in which they are written.
+func (l *Length) parameters() []parameter {
+	return append([]parameter{
+		{"mean", &l.Mean}, {"cv", &l.CV}, {"sd", &l.SD}, {"median", &l.Median}, {"sigma", &l.Sigma},
+		{"alpha", &l.Alpha}, {"exponent", &l.Exponent},
+	}, l.quantiles()...)
 }
 
-// String is the form that flags take: "512", "100..500".
+// quantiles are those of a table, in rising order.
+func (l *Length) quantiles() []parameter {
+	return []parameter{
+		{"p1", &l.P1}, {"p5", &l.P5}, {"p10", &l.P10}, {"p25", &l.P25}, {"p50", &l.P50},
+		{"p75", &l.P75}, {"p90", &l.P90}, {"p95", &l.P95}, {"p99", &l.P99}, {"p999", &l.P999},
+	}
+}
+
+// probability that a quantile's name says: p95 is 0.95, p999 is 0.999.
+func probability(name string) float64 {
+	p, _ := strconv.ParseFloat("0."+strings.TrimPrefix(name, "p"), 64)
+	if len(name) == 2 { // p1 and p5
+		p /= 10
+	}
+	return p
+}
+
+// String is the form that flags take: "512", "100..500",
+// "gamma:max=4096,mean=512,cv=1". Histograms and mixtures have none: they say
+// what they are.
 func (l Length) String() string {
-	if l.Dist == Uniform {
+	switch l.Dist {
+	case Fixed, "":
+		return strconv.Itoa(l.Tokens)
+	case Uniform:
 		return fmt.Sprintf("%d..%d", l.Min, l.Max)
+	case Histogram, Mixture, FromTrace:
+		return l.Dist
 	}
-	return strconv.Itoa(l.Tokens)
+	return l.Dist + ":" + strings.Join(l.terms(), ",")
 }
+
+// terms are the parameters that are set, as name=value.
+func (l *Length) terms() []string {
+	var out []string
+	for _, p := range l.parameters() {
+		if *p.at != 0 {
+			out = append(out, p.name+"="+number(*p.at))
+		}
+	}
+	if l.Min != 0 {
+		out = append(out, fmt.Sprintf("min=%d", l.Min))
+	}
+	if l.Max != 0 {
+		out = append(out, fmt.Sprintf("max=%d", l.Max))
+	}
+	return out
+}
+
+func number(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 // describe says the length in words, without the unit.
 func (l Length) describe() string {
-	if l.Dist == Uniform {
+	low, high := l.Bounds()
+	switch l.Dist {
+	case Fixed, "":
+		return strconv.Itoa(l.Tokens)
+	case Uniform:
 		return fmt.Sprintf("%d to %d (uniform)", l.Min, l.Max)
-	}
-	return strconv.Itoa(l.Tokens)
-}
-
-// UnmarshalText reads what String writes.
-func (l *Length) UnmarshalText(text []byte) error {
-	low, high, isRange := strings.Cut(string(text), "..")
-	a, err := strconv.Atoi(low)
-	if err != nil {
-		return fmt.Errorf("length %q is neither a number of tokens nor a range such as 100..500", text)
-	}
-	if !isRange {
-		*l = FixedLength(a)
-		return nil
-	}
-	b, err := strconv.Atoi(high)
-	if err != nil {
-		return fmt.Errorf("length %q is neither a number of tokens nor a range such as 100..500", text)
-	}
-	*l = UniformLength(a, b)
-	return nil
-}
-
-// lengthObject is a Length without its methods, for the codecs.
-type lengthObject Length
-
-// UnmarshalYAML reads a number, the text of a range, or an object.
-func (l *Length) UnmarshalYAML(unmarshal func(any) error) error {
-	var o lengthObject
-	var text string
-	switch objectErr := unmarshal(&o); {
-	case objectErr == nil:
-		*l = Length(o)
-		if l.Dist == "" {
-			l.Dist = Fixed
+	case FromTrace:
+		return "of the trace's"
+	case Histogram:
+		return fmt.Sprintf("%d to %d (histogram of %d bins, mean %.4g)", low, high, len(l.Bins), l.ExpectedTokens())
+	case Mixture:
+		var parts []string
+		total := 0.0
+		for _, part := range l.Of {
+			total += part.weight()
 		}
-		return nil
-	case unmarshal(&text) == nil:
-		return at(objectErr, l.UnmarshalText([]byte(text)))
-	default:
-		return objectErr
+		for _, part := range l.Of {
+			parts = append(parts, fmt.Sprintf("%.3g %% %s", 100*part.weight()/total, part.describe()))
+		}
+		return fmt.Sprintf("%d to %d (mixture: %s; mean %.4g)", low, high, strings.Join(parts, ", "), l.ExpectedTokens())
 	}
+	c := l
+	c.Min, c.Max = 0, 0
+	return fmt.Sprintf("%d to %d (%s, %s; mean %.4g as cut)", low, high, l.Dist, strings.ReplaceAll(strings.Join(c.terms(), ", "), "=", " "), l.ExpectedTokens())
 }
 
-// at gives err the place in the file that another error about the same value knows.
-func at(place, err error) error {
-	var p yaml.Error
-	if err == nil || !errors.As(place, &p) {
-		return err
+func (l Length) weight() float64 {
+	if l.Weight == 0 {
+		return 1
 	}
-	return &yaml.SyntaxError{Message: err.Error(), Token: p.GetToken()}
-}
-
-// MarshalYAML writes a number for a fixed length.
-func (l Length) MarshalYAML() (any, error) {
-	if l.Dist == Uniform {
-		return lengthObject(l), nil
-	}
-	return l.Tokens, nil
-}
-
-// UnmarshalJSON reads a number or an object.
-func (l *Length) UnmarshalJSON(data []byte) error {
-	var n int
-	if json.Unmarshal(data, &n) == nil {
-		*l = FixedLength(n)
-		return nil
-	}
-	return json.Unmarshal(data, (*lengthObject)(l))
-}
-
-// MarshalJSON writes a number for a fixed length.
-func (l Length) MarshalJSON() ([]byte, error) {
-	if l.Dist == Uniform {
-		return json.Marshal(lengthObject(l))
-	}
-	return json.Marshal(l.Tokens)
+	return l.Weight
 }

@@ -3,7 +3,9 @@ package workload
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -11,27 +13,119 @@ import (
 	"github.com/assay-bench/assay/record"
 )
 
-// Plan draws the requests of a run: their lengths here, their times by
-// Arrivals. It is not safe for concurrent use.
+// Plan draws the requests of a run: their lengths by Next, their times by
+// Arrivals, the rests of slots by ThinkTime. Each of the three may be called from
+// a goroutine of its own, but none from two at once.
 type Plan struct {
 	spec    Spec
 	seed    uint64
 	next    int64
 	prompts *rand.Rand
 	outputs *rand.Rand
+	think   *rand.Rand
+	lengths func() (prompt, output int)
+	rest    func(*rand.Rand) time.Duration
+
+	open    func() (Rows, error)
+	trace   *traceReader // where lengths are; nil without a trace
+	summary TraceSummary
+	err     error
 }
 
-// NewPlan starts the plan of a seed. It fails if the workload is not valid.
+// NewPlan starts the plan of a seed. It fails if the workload is not valid, or
+// follows a trace: then see [NewTracePlan].
 func NewPlan(spec Spec, seed uint64) (*Plan, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("planning the workload: %w", err)
 	}
-	return &Plan{
-		spec:    spec.Resolve(),
+	if spec.NeedsTrace() {
+		return nil, errors.New("planning the workload: it follows a trace, which was not opened")
+	}
+	return newPlan(spec.Resolve(), seed)
+}
+
+// NewTracePlan is NewPlan for a workload that follows a trace. open starts at the
+// first row at every call: there are three passes over it, one now, to check and
+// to sum up every row, and one each for lengths and times, as they are needed.
+// The plan is over with the trace.
+func NewTracePlan(spec Spec, seed uint64, open func() (Rows, error)) (*Plan, error) {
+	if err := spec.Validate(); err != nil {
+		return nil, fmt.Errorf("planning the workload: %w", err)
+	}
+	p, err := newPlan(spec.Resolve(), seed)
+	if err != nil {
+		return nil, err
+	}
+	p.open = open
+	rows, err := open()
+	if err == nil {
+		p.summary, err = Summarize(rows)
+	}
+	if err == nil {
+		rows, err = open()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("planning the workload: %w", err)
+	}
+	p.trace = &traceReader{rows: rows}
+	return p, nil
+}
+
+func newPlan(spec Spec, seed uint64) (*Plan, error) {
+	p := &Plan{
+		spec:    spec,
 		seed:    seed,
 		prompts: rand.New(stream(seed, "prompt lengths")),
 		outputs: rand.New(stream(seed, "output lengths")),
-	}, nil
+		think:   rand.New(stream(seed, "think times")),
+		rest:    spec.ThinkTime.sampler(),
+	}
+	return p, p.setLengths()
+}
+
+// setLengths makes the draw of a pair of lengths; 0 where a trace has it.
+func (p *Plan) setLengths() error {
+	if pairs := p.spec.LengthPairs; len(pairs) > 0 {
+		p.lengths = func() (int, int) {
+			pair := pairs[p.prompts.IntN(len(pairs))]
+			return pair[0], pair[1]
+		}
+		return nil
+	}
+	prompt, err := p.spec.PromptTokens.drawer()
+	if err != nil {
+		return fmt.Errorf("planning the workload: prompt_tokens: %w", err)
+	}
+	output, err := p.spec.OutputTokens.drawer()
+	if err != nil {
+		return fmt.Errorf("planning the workload: output_tokens: %w", err)
+	}
+	p.lengths = func() (int, int) { return prompt.draw(p.prompts), output.draw(p.outputs) }
+	if c := p.spec.LengthCorrelation; c != 0 {
+		p.lengths = p.correlated(c, prompt, output)
+	}
+	return nil
+}
+
+// drawer is the sampler; one of zeros where a trace has the lengths.
+func (l Length) drawer() (*sampler, error) {
+	if l.Dist == FromTrace {
+		return &sampler{draw: func(*rand.Rand) int { return 0 }}, nil
+	}
+	return l.sampler()
+}
+
+// correlated draws both lengths from one pair of normal numbers. Their own
+// correlation 2·sin(π·ρ/6) gives the ranks the correlation ρ (Pearson 1907).
+func (p *Plan) correlated(ranks float64, prompt, output *sampler) func() (int, int) {
+	c := 2 * math.Sin(math.Pi*ranks/6)
+	rest := math.Sqrt(max(1-c*c, 0))
+	// Below 1 for every normal number that is drawn.
+	phi := func(z float64) float64 { return min(math.Erfc(-z/math.Sqrt2)/2, 1-1e-16) }
+	return func() (int, int) {
+		a, b := p.prompts.NormFloat64(), p.outputs.NormFloat64()
+		return prompt.quantile(phi(a)), output.quantile(phi(c*a + rest*b))
+	}
 }
 
 // stream is the random source of one purpose. Sources of different purposes or
@@ -44,35 +138,86 @@ func stream(seed uint64, purpose string) rand.Source {
 // Spec is the workload as resolved.
 func (p *Plan) Spec() Spec { return p.spec }
 
-// Next is the next request in planned order, without its prompt.
-func (p *Plan) Next() record.Request {
-	r := record.Request{
-		Index:        p.next,
-		PromptTokens: p.spec.PromptTokens.draw(p.prompts),
-		MaxTokens:    p.spec.OutputTokens.draw(p.outputs),
-		ExactOutput:  p.spec.ExactOutput,
+// Trace is what a pass over the trace found; zero without one.
+func (p *Plan) Trace() TraceSummary { return p.summary }
+
+// PromptBounds are the shortest and the longest prompt that may be asked for, in
+// tokens.
+func (p *Plan) PromptBounds() (shortest, longest int) {
+	switch {
+	case p.spec.PromptTokens.Dist == FromTrace:
+		return p.summary.ShortestPrompt, p.summary.LongestPrompt
+	case len(p.spec.LengthPairs) == 0:
+		return p.spec.PromptTokens.Bounds()
+	}
+	for i, pair := range p.spec.LengthPairs {
+		if i == 0 || pair[0] < shortest {
+			shortest = pair[0]
+		}
+		longest = max(longest, pair[0])
+	}
+	return shortest, longest
+}
+
+// Next is the next request in planned order, without its prompt. ok is false
+// when the workload is over: after a burst or the end of a trace.
+func (p *Plan) Next() (r record.Request, ok bool) {
+	if a := &p.spec.Arrival; a.Process == Burst && a.Every == 0 && p.next >= int64(a.Size) {
+		return record.Request{}, false
+	}
+	r = record.Request{Index: p.next, ExactOutput: p.spec.ExactOutput}
+	r.PromptTokens, r.MaxTokens = p.lengths()
+	if p.trace != nil && !p.fromTrace(&r) {
+		return record.Request{}, false
 	}
 	p.next++
-	return r
+	return r, true
+}
+
+// fromTrace gives r the lengths that the trace has; false at its end.
+func (p *Plan) fromTrace(r *record.Request) bool {
+	row, ok, err := p.trace.next()
+	if err != nil || !ok {
+		p.err = err
+		return false
+	}
+	if p.spec.PromptTokens.Dist == FromTrace {
+		r.PromptTokens = row.prompt
+	}
+	if p.spec.OutputTokens.Dist == FromTrace {
+		r.MaxTokens = row.output
+	}
+	return true
+}
+
+// Err is why a trace ended early, if it did: a row that could be read when the
+// plan was made, and no longer.
+func (p *Plan) Err() error {
+	if p.err == nil {
+		return nil
+	}
+	return fmt.Errorf("reading the trace: %w", p.err)
 }
 
 // Arrivals is the arrival process of an open loop, from its start at every
 // call; nil for a closed loop.
 func (p *Plan) Arrivals() arrival.Process {
-	var process arrival.Process
-	var err error
 	switch p.spec.Arrival.Process {
-	case Constant:
-		process, err = arrival.NewConstant(p.spec.Arrival.Rate)
-	case Poisson:
-		process, err = arrival.NewPoisson(p.spec.Arrival.Rate, stream(p.seed, "arrivals"))
+	case Closed:
+		return nil
+	case ByTrace:
+		rows, err := p.open()
+		// It could be opened twice before.
+		return &traceArrivals{t: traceReader{rows: rows}, over: err != nil}
 	}
+	process, err := p.spec.Arrival.process(stream(p.seed, "arrivals"))
 	if err != nil {
-		// NewPlan has checked the rate.
+		// The parameters were checked.
 		panic(err)
 	}
 	return process
 }
 
-// ThinkTime is how long a slot of a closed loop waits before its next request.
-func (p *Plan) ThinkTime() time.Duration { return p.spec.ThinkTime }
+// ThinkTime is how long a slot of a closed loop waits before its next request,
+// drawn anew at every call. Slots take them in the order in which requests end.
+func (p *Plan) ThinkTime() time.Duration { return p.rest(p.think) }

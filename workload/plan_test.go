@@ -27,7 +27,11 @@ func draw(t *testing.T, s workload.Spec, seed uint64, n int) (requests []record.
 	}
 	a := p.Arrivals()
 	for range n {
-		requests = append(requests, p.Next())
+		r, ok := p.Next()
+		if !ok {
+			t.Fatal("the plan is over")
+		}
+		requests = append(requests, r)
 		gaps = append(gaps, a.Next())
 	}
 	return requests, gaps
@@ -76,7 +80,7 @@ func TestUniformIsUniform(t *testing.T) {
 	var prompts [101]float64
 	var same float64 // requests whose two lengths are both in the lower half
 	for range n {
-		r := p.Next()
+		r, _ := p.Next()
 		prompts[r.PromptTokens-100]++
 		if r.PromptTokens < 150 && r.MaxTokens <= 4 {
 			same++
@@ -98,7 +102,7 @@ func TestUniformIsUniform(t *testing.T) {
 
 func TestClosedLoopHasNoArrivals(t *testing.T) {
 	s := workload.Default()
-	s.ThinkTime = time.Second
+	s.ThinkTime = workload.FixedThink(time.Second)
 	p, err := workload.NewPlan(s, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +121,7 @@ func ExamplePlan() {
 		return
 	}
 	fmt.Println(spec.Describe())
-	r := plan.Next()
+	r, _ := plan.Next()
 	fmt.Println(r.PromptTokens, r.MaxTokens, plan.Arrivals().Next())
 	// Output:
 	// open loop, constant 8 requests/s; prompts 512 tokens, outputs exactly 128 tokens

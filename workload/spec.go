@@ -8,19 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/assay-bench/assay/arrival"
-)
-
-// The arrival processes of a Spec.
-const (
-	// Closed: a fixed number of slots; each sends its next request when the
-	// previous one has ended and the think time has passed.
-	Closed = "closed"
-	// Constant: open loop, at equal distances.
-	Constant = "constant"
-	// Poisson: open loop, with independent exponential gaps.
-	Poisson = "poisson"
 )
 
 // Spec is a workload as the user states it. Start from [Default]: the zero
@@ -37,7 +24,7 @@ type Spec struct {
 	// Concurrency is the number of slots of a closed loop.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitzero"`
 	// ThinkTime of a slot of a closed loop between two requests.
-	ThinkTime time.Duration `yaml:"think_time,omitempty" json:"think_time_ns,omitzero"`
+	ThinkTime Think `yaml:"think_time,omitempty" json:"think_time_ns,omitzero"`
 	// Ramp spreads the first requests of a closed loop over so long, instead of a
 	// burst: slots with equal lengths that start together stay together, and every
 	// TTFT then contains the prefill of all of them.
@@ -45,35 +32,34 @@ type Spec struct {
 	// ReusePrompts sends the same prompts in every run, so that a prefix cache
 	// may serve them.
 	ReusePrompts bool `yaml:"reuse_prompts,omitempty" json:"reuse_prompts,omitzero"`
+	// LengthCorrelation is the rank correlation (Spearman) of prompt and output
+	// lengths, by a Gaussian copula: both keep their own distribution.
+	LengthCorrelation float64 `yaml:"length_correlation,omitempty" json:"length_correlation,omitzero"`
+	// LengthPairs are joint lengths [prompt, output], drawn with equal chances and
+	// put back. Where they are given, they take the place of PromptTokens and
+	// OutputTokens.
+	LengthPairs []LengthPair `yaml:"length_pairs,omitempty" json:"length_pairs,omitempty"`
+	// Trace of arrivals (process trace) or lengths (dist trace).
+	Trace *Trace `yaml:"trace,omitempty" json:"trace,omitempty"`
 }
 
-// Arrival says when requests are due.
-type Arrival struct {
-	// Process is closed, constant or poisson; empty means poisson if there is a
-	// rate and closed if not.
-	Process string `yaml:"process,omitempty" json:"process,omitzero"`
-	// Rate of an open loop, in requests per second.
-	Rate float64 `yaml:"rate,omitempty" json:"rate,omitzero"`
-	// MaxInFlight bounds the requests in flight of an open loop; 0 does not. At
-	// the bound the loop is closed, and the time spent there is reported.
-	MaxInFlight int `yaml:"max_in_flight,omitempty" json:"max_in_flight,omitzero"`
-}
+// LengthPair is one observed request: prompt and output tokens.
+type LengthPair [2]int
 
 // Default is 512 prompt tokens, exactly 128 output tokens, closed loop.
 func Default() Spec {
 	return Spec{PromptTokens: FixedLength(512), OutputTokens: FixedLength(128), ExactOutput: true}
 }
 
-// Resolve fills in what was left open: the process, and one slot for a closed loop.
+// Resolve fills in what was left open: the process, and one slot for a closed
+// loop. Lengths that pairs take the place of are gone from it.
 func (s Spec) Resolve() Spec {
-	if s.Arrival.Process == "" {
-		s.Arrival.Process = Closed
-		if s.Arrival.Rate != 0 {
-			s.Arrival.Process = Poisson
-		}
-	}
+	s.Arrival = s.Arrival.resolve()
 	if s.Arrival.Process == Closed && s.Concurrency == 0 {
 		s.Concurrency = 1
+	}
+	if len(s.LengthPairs) > 0 {
+		s.PromptTokens, s.OutputTokens = Length{}, Length{}
 	}
 	return s
 }
@@ -81,11 +67,13 @@ func (s Spec) Resolve() Spec {
 // Open reports whether requests are due by a clock, whatever the server does.
 func (s Spec) Open() bool { return s.Resolve().Arrival.Process != Closed }
 
-// Bounds beyond which a number is taken for a typing error.
-const (
-	maxSlots = 1_000_000
-	maxThink = 24 * time.Hour
-)
+// NeedsTrace reports whether arrivals or lengths come from a trace.
+func (s Spec) NeedsTrace() bool {
+	return s.Arrival.Process == ByTrace || s.PromptTokens.Dist == FromTrace || s.OutputTokens.Dist == FromTrace
+}
+
+// maxSlots beyond which a number is taken for a typing error.
+const maxSlots = 1_000_000
 
 // Validate says all that is wrong, one line a problem, each naming its field.
 func (s Spec) Validate() error {
@@ -96,36 +84,77 @@ func (s Spec) Validate() error {
 			errs = append(errs, fmt.Errorf("%s: %w", name, err))
 		}
 	}
-	field("prompt_tokens", s.PromptTokens.Validate())
-	field("output_tokens", s.OutputTokens.Validate())
-	switch s.Arrival.Process {
-	case Closed:
+	s.checkLengths(field)
+	if s.Arrival.Process == Closed {
 		field("concurrency", checkSlots(s.Concurrency, 1))
-		field("think_time", checkThink(s.ThinkTime))
-		field("ramp", checkThink(s.Ramp))
+		field("think_time", s.ThinkTime.Validate())
+		field("ramp", checkRamp(s.Ramp))
 		if s.Arrival.Rate != 0 {
 			field("arrival.rate", errors.New("a closed loop has no rate; name an open process (poisson, constant)"))
+		} else if err := s.Arrival.check(); err != nil {
+			errs = append(errs, arrivalError(err))
 		}
 		if s.Arrival.MaxInFlight != 0 {
 			field("arrival.max_in_flight", errors.New("a closed loop is bounded by its concurrency"))
 		}
-	case Constant, Poisson:
-		field("arrival.rate", arrival.CheckRate(s.Arrival.Rate))
+	} else {
+		if err := s.Arrival.check(); err != nil {
+			errs = append(errs, arrivalError(err))
+		}
 		field("arrival.max_in_flight", checkSlots(s.Arrival.MaxInFlight, 0))
 		if s.Concurrency != 0 {
 			field("concurrency", errors.New("an open loop has none; bound it by arrival.max_in_flight"))
 		}
-		if s.ThinkTime != 0 {
+		if !s.ThinkTime.IsZero() {
 			field("think_time", errors.New("an open loop has none"))
 		}
 		if s.Ramp != 0 {
 			field("ramp", errors.New("an open loop has none"))
 		}
-	default:
-		field("arrival.process", fmt.Errorf("%q is none of %s, %s, %s", s.Arrival.Process, Closed, Constant, Poisson))
+	}
+	switch {
+	case s.NeedsTrace() && (s.Trace == nil || s.Trace.File == ""):
+		field("trace.file", errors.New("the workload follows a trace, and none is named"))
+	case !s.NeedsTrace() && s.Trace != nil:
+		field("trace", errors.New("neither the arrivals (process: trace) nor the lengths (dist: trace) follow it"))
 	}
 	return errors.Join(errs...)
 }
+
+// arrivalError names the field of the arrivals.
+func arrivalError(err error) error {
+	if faultKey(err) == "" {
+		return fmt.Errorf("arrival: %w", err)
+	}
+	return fmt.Errorf("arrival.%w", err)
+}
+
+// checkLengths passes what is wrong with the lengths to field.
+func (s *Spec) checkLengths(field func(string, error)) {
+	if len(s.LengthPairs) == 0 {
+		field("prompt_tokens", s.PromptTokens.Validate())
+		field("output_tokens", s.OutputTokens.Validate())
+	}
+	for i, p := range s.LengthPairs {
+		for k, name := range [...]string{"prompt", "output"} {
+			if err := checkTokens(p[k]); err != nil {
+				field("length_pairs", fmt.Errorf("pair %d: %s: %w", i+1, name, err))
+			}
+		}
+	}
+	switch c := s.LengthCorrelation; {
+	case c == 0:
+	case !(c >= -1 && c <= 1):
+		field("length_correlation", fmt.Errorf("%v is not within -1 and 1", c))
+	case len(s.LengthPairs) > 0:
+		field("length_correlation", errors.New("length_pairs have their own"))
+	case !s.PromptTokens.correlates() || !s.OutputTokens.correlates():
+		field("length_correlation", errors.New("mixtures and traces take none"))
+	}
+}
+
+// correlates reports whether the length has a quantile function.
+func (l Length) correlates() bool { return l.Dist != Mixture && l.Dist != FromTrace }
 
 func checkSlots(n, low int) error {
 	if n < low || n > maxSlots {
@@ -134,7 +163,7 @@ func checkSlots(n, low int) error {
 	return nil
 }
 
-func checkThink(d time.Duration) error {
+func checkRamp(d time.Duration) error {
 	if d < 0 || d > maxThink {
 		return fmt.Errorf("%v is not within 0 and %v", d, maxThink)
 	}
@@ -145,21 +174,13 @@ func checkThink(d time.Duration) error {
 func (s Spec) Describe() string {
 	s = s.Resolve()
 	var b strings.Builder
-	switch {
-	case s.Arrival.Process == Closed:
-		fmt.Fprintf(&b, "closed loop, concurrency %d, ", s.Concurrency)
-		if s.ThinkTime == 0 {
-			b.WriteString("no think time")
-		} else {
-			fmt.Fprintf(&b, "think time %v", s.ThinkTime)
-		}
+	if s.Arrival.Process == Closed {
+		fmt.Fprintf(&b, "closed loop, concurrency %d, %s", s.Concurrency, s.ThinkTime.describe())
 		if s.Ramp != 0 {
 			fmt.Fprintf(&b, ", started over %v", s.Ramp)
 		}
-	case s.Arrival.Process == Constant:
-		fmt.Fprintf(&b, "open loop, constant %v requests/s", s.Arrival.Rate)
-	default:
-		fmt.Fprintf(&b, "open loop, Poisson %v requests/s", s.Arrival.Rate)
+	} else {
+		b.WriteString("open loop, " + s.Arrival.describe())
 	}
 	if s.Arrival.MaxInFlight > 0 {
 		fmt.Fprintf(&b, ", at most %d in flight", s.Arrival.MaxInFlight)
@@ -168,7 +189,14 @@ func (s Spec) Describe() string {
 	if s.ExactOutput {
 		how = "exactly"
 	}
-	fmt.Fprintf(&b, "; prompts %s tokens, outputs %s %s tokens", s.PromptTokens.describe(), how, s.OutputTokens.describe())
+	if n := len(s.LengthPairs); n > 0 {
+		fmt.Fprintf(&b, "; prompts and outputs (%s) as in %d pairs of lengths", how, n)
+	} else {
+		fmt.Fprintf(&b, "; prompts %s tokens, outputs %s %s tokens", s.PromptTokens.describe(), how, s.OutputTokens.describe())
+	}
+	if s.LengthCorrelation != 0 {
+		fmt.Fprintf(&b, "; their ranks correlated by %v", s.LengthCorrelation)
+	}
 	if s.ReusePrompts {
 		b.WriteString("; prompts reused between runs")
 	}

@@ -31,12 +31,12 @@ func TestValidate(t *testing.T) {
 		{"uniform from 0", with(func(s *Spec) { s.OutputTokens = UniformLength(0, 1) }), "output_tokens: min: 0 tokens are fewer than 1"},
 		{"uniform with tokens", with(func(s *Spec) { s.PromptTokens = Length{Dist: Uniform, Tokens: 4} }), "prompt_tokens: a uniform length takes min and max, not tokens"},
 		{"fixed with min", with(func(s *Spec) { s.PromptTokens = Length{Tokens: 4, Min: 1} }), "prompt_tokens: a fixed length takes tokens, not min and max"},
-		{"unknown dist", with(func(s *Spec) { s.PromptTokens.Dist = "zipf" }), `prompt_tokens: dist "zipf" is none of fixed, uniform`},
+		{"unknown dist", with(func(s *Spec) { s.PromptTokens.Dist = "zif" }), `prompt_tokens: dist "zif" is none of fixed, uniform, normal, lognormal, gamma, pareto, zipf, quantiles, histogram, mixture, trace`},
 		{"negative", with(func(s *Spec) { s.OutputTokens = FixedLength(-1) }), "output_tokens: -1 tokens are fewer than 1"},
 		{"absurd prompt", with(func(s *Spec) { s.PromptTokens = FixedLength(10_000_001) }), "prompt_tokens: 10000001 tokens are more than 10000000"},
 		{"negative concurrency", with(func(s *Spec) { s.Concurrency = -1 }), "concurrency: -1 is not within 1 and 1000000"},
-		{"negative think time", with(func(s *Spec) { s.ThinkTime = -time.Second }), "think_time: -1s is not within 0 and 24h0m0s"},
-		{"absurd think time", with(func(s *Spec) { s.ThinkTime = 25 * time.Hour }), "think_time: 25h0m0s is not within 0 and 24h0m0s"},
+		{"negative think time", with(func(s *Spec) { s.ThinkTime = FixedThink(-time.Second) }), "think_time: -1s is not within 0 and 24h0m0s"},
+		{"absurd think time", with(func(s *Spec) { s.ThinkTime = FixedThink(25 * time.Hour) }), "think_time: 25h0m0s is not within 0 and 24h0m0s"},
 		{"rate alone", with(func(s *Spec) { s.Arrival.Rate = 4 }), ""},
 		{"negative rate", with(func(s *Spec) { s.Arrival.Rate = -4 }), "arrival.rate: rate -4 is not above 0"},
 		{"NaN", with(func(s *Spec) { s.Arrival.Rate = math.NaN() }), "arrival.rate: rate NaN is not a finite number"},
@@ -44,9 +44,9 @@ func TestValidate(t *testing.T) {
 		{"open without a rate", with(func(s *Spec) { s.Arrival.Process = Poisson }), "arrival.rate: rate 0 is not above 0"},
 		{"closed with a rate", with(func(s *Spec) { s.Arrival = Arrival{Process: Closed, Rate: 4} }), "arrival.rate: a closed loop has no rate; name an open process (poisson, constant)"},
 		{"closed with a cap", with(func(s *Spec) { s.Arrival.MaxInFlight = 4 }), "arrival.max_in_flight: a closed loop is bounded by its concurrency"},
-		{"open with concurrency and think time", with(func(s *Spec) { s.Arrival.Rate, s.Concurrency, s.ThinkTime = 4, 8, 1 }), "concurrency: an open loop has none; bound it by arrival.max_in_flight\nthink_time: an open loop has none"},
+		{"open with concurrency and think time", with(func(s *Spec) { s.Arrival.Rate, s.Concurrency, s.ThinkTime = 4, 8, FixedThink(1) }), "concurrency: an open loop has none; bound it by arrival.max_in_flight\nthink_time: an open loop has none"},
 		{"negative cap", with(func(s *Spec) { s.Arrival.Rate, s.Arrival.MaxInFlight = 4, -1 }), "arrival.max_in_flight: -1 is not within 0 and 1000000"},
-		{"unknown process", with(func(s *Spec) { s.Arrival.Process = "burst" }), `arrival.process: "burst" is none of closed, constant, poisson`},
+		{"unknown process", with(func(s *Spec) { s.Arrival.Process = "bursty" }), `arrival.process: "bursty" is none of closed, constant, poisson, gamma, weibull, pareto, lomax, hyperexponential, on-off, hawkes, sinusoid, diurnal, ramp, exp-ramp, steps, burst, trace`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -68,10 +68,13 @@ func TestDescribe(t *testing.T) {
 	for want, s := range map[string]Spec{
 		"closed loop, concurrency 1, no think time; prompts 512 tokens, outputs exactly 128 tokens": Default(),
 		"closed loop, concurrency 16, think time 1.5s; prompts 100 to 500 (uniform) tokens, outputs at most 128 tokens": with(func(s *Spec) {
-			s.Concurrency, s.ThinkTime, s.PromptTokens, s.ExactOutput = 16, 1500*time.Millisecond, UniformLength(100, 500), false
+			s.Concurrency, s.ThinkTime, s.PromptTokens, s.ExactOutput = 16, FixedThink(1500*time.Millisecond), UniformLength(100, 500), false
 		}),
-		"open loop, Poisson 4 requests/s; prompts 512 tokens, outputs exactly 128 tokens":                                                       with(func(s *Spec) { s.Arrival.Rate = 4 }),
-		"open loop, constant 0.5 requests/s, at most 64 in flight; prompts 512 tokens, outputs exactly 128 tokens; prompts reused between runs": with(func(s *Spec) { s.Arrival = Arrival{Constant, 0.5, 64}; s.ReusePrompts = true }),
+		"open loop, Poisson 4 requests/s; prompts 512 tokens, outputs exactly 128 tokens": with(func(s *Spec) { s.Arrival.Rate = 4 }),
+		"open loop, constant 0.5 requests/s, at most 64 in flight; prompts 512 tokens, outputs exactly 128 tokens; prompts reused between runs": with(func(s *Spec) {
+			s.Arrival = Arrival{Process: Constant, Rate: 0.5, MaxInFlight: 64}
+			s.ReusePrompts = true
+		}),
 	} {
 		if got := s.Describe(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
@@ -94,11 +97,11 @@ func TestFingerprint(t *testing.T) {
 		func(s *Spec) { s.OutputTokens = UniformLength(128, 129) },
 		func(s *Spec) { s.ExactOutput = false },
 		func(s *Spec) { s.Concurrency = 2 },
-		func(s *Spec) { s.ThinkTime = 1 },
+		func(s *Spec) { s.ThinkTime = FixedThink(1) },
 		func(s *Spec) { s.ReusePrompts = true },
 		func(s *Spec) { s.Arrival.Rate = 1 },
-		func(s *Spec) { s.Arrival = Arrival{Constant, 1, 0} },
-		func(s *Spec) { s.Arrival = Arrival{Poisson, 1, 9} },
+		func(s *Spec) { s.Arrival = Arrival{Process: Constant, Rate: 1} },
+		func(s *Spec) { s.Arrival = Arrival{Process: Poisson, Rate: 1, MaxInFlight: 9} },
 	} {
 		f := with(change).Fingerprint(1)
 		if j, dup := seen[f]; dup {
@@ -120,7 +123,7 @@ func TestYAML(t *testing.T) {
 		{"range", "prompt_tokens: 3..9\n", with(func(s *Spec) { s.PromptTokens = UniformLength(3, 9) }), ""},
 		{"all else", "exact_output: false\narrival: {process: constant, rate: 2.5, max_in_flight: 7}\nthink_time: 250ms\nconcurrency: 3\nreuse_prompts: true\n",
 			with(func(s *Spec) {
-				s.ExactOutput, s.Arrival, s.ThinkTime, s.Concurrency, s.ReusePrompts = false, Arrival{Constant, 2.5, 7}, 250*time.Millisecond, 3, true
+				s.ExactOutput, s.Arrival, s.ThinkTime, s.Concurrency, s.ReusePrompts = false, Arrival{Process: Constant, Rate: 2.5, MaxInFlight: 7}, FixedThink(250*time.Millisecond), 3, true
 			}), ""},
 		{"unknown key", "concurency: 3\n", Spec{}, `[1:1] unknown field "concurency"`},
 		{"unknown key in a length", "exact_output: true\nprompt_tokens: {dist: uniform, low: 3}\n", Spec{}, `unknown field "low"`},
@@ -152,8 +155,12 @@ func TestYAML(t *testing.T) {
 func TestRoundTrip(t *testing.T) {
 	for _, s := range []Spec{
 		Default(),
-		with(func(s *Spec) { s.PromptTokens, s.ThinkTime = UniformLength(3, 9), time.Minute }),
-		with(func(s *Spec) { s.Arrival = Arrival{Constant, 0.1, 7}; s.ExactOutput = false; s.ReusePrompts = true }),
+		with(func(s *Spec) { s.PromptTokens, s.ThinkTime = UniformLength(3, 9), FixedThink(time.Minute) }),
+		with(func(s *Spec) {
+			s.Arrival = Arrival{Process: Constant, Rate: 0.1, MaxInFlight: 7}
+			s.ExactOutput = false
+			s.ReusePrompts = true
+		}),
 	} {
 		y, err := yaml.Marshal(s)
 		if err != nil {
@@ -177,7 +184,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%s\n%s", j, diff)
 		}
 		var l Length
-		if err := l.UnmarshalText([]byte(s.PromptTokens.String())); err != nil || l != s.PromptTokens {
+		if err := l.UnmarshalText([]byte(s.PromptTokens.String())); err != nil || !cmp.Equal(l, s.PromptTokens) {
 			t.Errorf("%v became %v, %v", s.PromptTokens, l, err)
 		}
 	}
@@ -192,7 +199,7 @@ func FuzzLengthText(f *testing.F) {
 		if l.UnmarshalText([]byte(s)) != nil {
 			return
 		}
-		if err := again.UnmarshalText([]byte(l.String())); err != nil || again != l {
+		if err := again.UnmarshalText([]byte(l.String())); err != nil || !cmp.Equal(again, l) {
 			t.Fatalf("%q: %v became %v, %v", s, l, again, err)
 		}
 	})

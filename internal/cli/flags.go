@@ -39,11 +39,12 @@ type loadFlags struct {
 
 	Concurrency  *int             `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
 	Rate         *float64         `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
-	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson or constant." group:"Workload"`
+	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
+	CV           *float64         `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
 	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
-	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, or a range such as 100..900." group:"Workload"`
+	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, a range such as 100..900, or a distribution such as lognormal:mean=512,cv=1.2,max=4096." group:"Workload"`
 	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
-	ThinkTime    *time.Duration   `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests." group:"Workload"`
+	ThinkTime    *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests, such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
 	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
 	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
@@ -157,13 +158,20 @@ func (c *loadFlags) workload(w *workload.Spec) error {
 		return usagef("--concurrency is %d: want a count from 1", *c.Concurrency)
 	}
 	if c.Concurrency != nil {
-		w.Concurrency, w.Arrival.Rate, w.Arrival.Process = *c.Concurrency, 0, workload.Closed
+		w.Concurrency = *c.Concurrency
+		w.Arrival = workload.Arrival{Process: workload.Closed, MaxInFlight: w.Arrival.MaxInFlight}
 	}
 	if c.Rate != nil {
 		if !w.Open() {
 			w.Arrival.Process = workload.Poisson
 		}
 		w.Arrival.Rate, w.Concurrency = *c.Rate, 0
+	}
+	if c.CV != nil {
+		w.Arrival.CV = *c.CV
+		if w.Arrival.Process == "" || w.Arrival.Process == workload.Poisson {
+			w.Arrival.Process = workload.Gamma
+		}
 	}
 	put(&w.Arrival.Process, c.Arrival)
 	put(&w.Arrival.MaxInFlight, c.MaxInFlight)

@@ -18,7 +18,6 @@ import (
 	"github.com/assay-bench/assay/load/real"
 	"github.com/assay-bench/assay/load/sched"
 	"github.com/assay-bench/assay/load/virtual"
-	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/rundir"
 	"github.com/assay-bench/assay/workload"
@@ -155,7 +154,7 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 	spec := plan.Spec()
 	runner, err := virtual.New(virtual.Config{
 		Engine: v.engine, Load: loop(plan),
-		Requests: sched.SourceFunc(func() (record.Request, bool) { return plan.Next(), true }),
+		Requests: sched.SourceFunc(plan.Next),
 		Shape:    virtual.DrawLengths(v.cfg.Seed, virtualMeanOutput),
 		IDPrefix: v.idPrefix(),
 	})
