@@ -1,0 +1,349 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/zstd"
+)
+
+// collect reads all rows of a source into memory of their own.
+func collect(t testing.TB, src Source) []Row {
+	t.Helper()
+	rows, err := readAll(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func readAll(src Source) ([]Row, error) {
+	var rows []Row
+	for {
+		row, err := src.Next()
+		if errors.Is(err, io.EOF) {
+			return rows, nil
+		}
+		if err != nil {
+			return rows, err
+		}
+		own := *row
+		own.HashIDs = append([]int64(nil), row.HashIDs...)
+		own.Messages = append([]Message(nil), row.Messages...)
+		own.Extra = append([]Column(nil), row.Extra...)
+		rows = append(rows, own)
+	}
+}
+
+func open(t testing.TB, name string, o Options) *Reader {
+	t.Helper()
+	r, err := Open(filepath.Join("testdata", name), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+func text(t testing.TB, content string, o Options) *Reader {
+	t.Helper()
+	r, err := New(strings.NewReader(content), "f", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+var sameRows = cmp.Options{cmpopts.IgnoreUnexported(Row{}), cmpopts.EquateEmpty()}
+
+const ms = time.Millisecond
+
+// TestFormats reads a small file of every shape.
+func TestFormats(t *testing.T) {
+	user := func(s string) Message { return Message{Role: "user", Content: s} }
+	tests := []struct {
+		file   string
+		o      Options
+		format Format
+		unit   Unit
+		from   UnitSource
+		rows   []Row
+	}{
+		{"azure2023.csv", Options{}, Azure, Date, FromFormat, []Row{
+			{Line: 2, Timed: true, PromptTokens: 812, OutputTokens: 97},
+			{Line: 3, Timed: true, At: 500, PromptTokens: 40, OutputTokens: 3},
+			{Line: 4, Timed: true, At: 2376955 * time.Microsecond, PromptTokens: 1201, OutputTokens: 14},
+		}},
+		{"azure2024.csv", Options{}, Azure, Date, FromFormat, []Row{
+			{Line: 2, Timed: true, PromptTokens: 640, OutputTokens: 33},
+			{Line: 3, Timed: true, At: 53157498079 * time.Microsecond, PromptTokens: 91, OutputTokens: 204},
+			{Line: 4, Timed: true, At: 53157498081 * time.Microsecond, PromptTokens: 15, OutputTokens: 8},
+		}},
+		{"azure2025.csv.gz", Options{}, Azure, Date, FromFormat, []Row{
+			{Line: 2, Timed: true, Images: 2, PromptTokens: 1801, OutputTokens: 66},
+			{Line: 3, Timed: true, At: 500 * ms, PromptTokens: 150, OutputTokens: 12},
+		}},
+		{"burstgpt-v1.csv", Options{}, BurstGPT, Seconds, FromFormat, []Row{
+			{Line: 2, Timed: true, Model: "ChatGPT", PromptTokens: 310, OutputTokens: 42},
+			{Line: 3, Timed: true, At: 33 * time.Second, Model: "GPT-4", PromptTokens: 77, OutputTokens: 0, Failed: true},
+			{Line: 4, Timed: true, At: 106 * time.Second, Model: "ChatGPT", PromptTokens: 15, OutputTokens: 230},
+		}},
+		{"burstgpt-v2.csv", Options{KeepExtra: true}, BurstGPT, Seconds, FromFormat, []Row{
+			{Line: 2, Timed: true, SessionID: "s-77", Model: "ChatGPT", PromptTokens: 310, OutputTokens: 42,
+				Extra: []Column{{"Elapsed time", "3.4"}, {"Total tokens", "352"}, {"Log Type", "Conversation log"}}},
+			{Line: 3, Timed: true, At: 33 * time.Second, SessionID: "s-77", Model: "ChatGPT", PromptTokens: 402, OutputTokens: 11,
+				Extra: []Column{{"Elapsed time", "1.2"}, {"Total tokens", "413"}, {"Log Type", "Conversation log"}}},
+			{Line: 4, Timed: true, At: 106 * time.Second, Model: "GPT-4", PromptTokens: 77, Failed: true,
+				Extra: []Column{{"Elapsed time", "9"}, {"Total tokens", "77"}, {"Log Type", "API log"}}},
+		}},
+		{"mooncake.jsonl", Options{}, Mooncake, Milliseconds, FromFormat, []Row{
+			{Line: 1, Timed: true, PromptTokens: 1100, OutputTokens: 64, HashIDs: []int64{5, 6, 901}, BlockSize: 512},
+			{Line: 2, Timed: true, At: 3000 * ms, PromptTokens: 1024, OutputTokens: 1, HashIDs: []int64{5, 6}, BlockSize: 512},
+			{Line: 3, Timed: true, At: 3000 * ms, PromptTokens: 700, OutputTokens: 12, HashIDs: []int64{5, 77}, BlockSize: 512},
+			{Line: 4, Timed: true, At: 6000 * ms, PromptTokens: 513, OutputTokens: 300, HashIDs: []int64{8, 9}, BlockSize: 512},
+		}},
+		{"mooncake-extended.jsonl", Options{KeepExtra: true}, Mooncake, Milliseconds, FromFormat, []Row{
+			{Line: 1, Timed: true, SessionID: "a", PromptTokens: 700, OutputTokens: 20, HashIDs: []int64{1, 2}, BlockSize: 512},
+			{Line: 2, SessionID: "a", Delay: 250 * ms, Text: "and then?", PromptTokens: Unknown, OutputTokens: 9},
+			{Line: 3, Timed: true, At: 11750 * time.Microsecond, PromptTokens: Unknown, OutputTokens: 5,
+				Messages: []Message{{Role: "system", Content: "Be brief."}, user("Name a river.")},
+				Extra:    []Column{{"tools", `[{"type": "function", "function": {"name": "map"}}]`}}},
+			{Line: 4, Timed: true, At: 39500 * time.Microsecond, PromptTokens: Unknown, OutputTokens: 7, Model: "m1", Messages: []Message{user("Hi")},
+				Body: []byte(`{"model": "m1", "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 7}`)},
+		}},
+		{"bailian.jsonl", Options{}, Bailian, Seconds, FromFormat, []Row{
+			{Line: 1, Timed: true, ID: "9", SessionID: "9", Turn: 1, PromptTokens: 33, OutputTokens: 12, HashIDs: []int64{1, 2, 3}, BlockSize: 16},
+			{Line: 2, Timed: true, At: 6840 * ms, ID: "10", Parent: "9", SessionID: "9", Turn: 2, PromptTokens: 64, OutputTokens: 5, HashIDs: []int64{1, 2, 3, 4}, BlockSize: 16},
+			{Line: 3, Timed: true, At: 10590 * ms, ID: "11", Parent: "10", SessionID: "9", Turn: 3, PromptTokens: 65, OutputTokens: 80, HashIDs: []int64{1, 2, 3, 4, 5}, BlockSize: 16},
+			{Line: 4, Timed: true, At: 12090 * ms, ID: "12", SessionID: "12", Turn: 1, PromptTokens: 10, OutputTokens: 2, HashIDs: []int64{-1}, BlockSize: 16},
+		}},
+		{"weka.jsonl", Options{}, Weka, Seconds, FromFormat, []Row{
+			{Line: 1, ID: "s1/1", SessionID: "s1", Turn: 1, Delay: 1200 * ms, Model: "m", PromptTokens: 420, OutputTokens: 33, HashIDs: []int64{0, 1, 2, 3, 4, 5, 6}, HashScope: Local, BlockSize: 64},
+			{Line: 1, At: 3200 * ms, ID: "s1/a7/1", Parent: "s1/1", SessionID: "s1", Turn: 1, Model: "m2", PromptTokens: 128, OutputTokens: 6, HashIDs: []int64{0, 9}, HashScope: Local, BlockSize: 64},
+			{Line: 1, At: 5500 * ms, ID: "s1/2", Parent: "s1/1", SessionID: "s1", Turn: 2, Delay: 500 * ms, Model: "m", PromptTokens: 500, OutputTokens: 8, HashIDs: []int64{0, 1, 2, 3, 4, 5, 6}, HashScope: Local, BlockSize: 64},
+			{Line: 2, ID: "s2/1", SessionID: "s2", Turn: 1, Model: "m", PromptTokens: 64, OutputTokens: 3, HashIDs: []int64{0}, HashScope: Local, BlockSize: 64},
+		}},
+		{"sharegpt.json", Options{}, ShareGPT, "", "", []Row{
+			{Line: 2, SessionID: "q1_0", Turn: 1, Text: `What is a "byte"?`, Reply: "Eight bits.", PromptTokens: Unknown, OutputTokens: Unknown},
+			{Line: 2, SessionID: "q1_0", Turn: 2, Text: "And a nibble—half?", Reply: "Yes, } four ] bits.", PromptTokens: Unknown, OutputTokens: Unknown},
+			{Line: 9, SessionID: "q3_0", Turn: 1, System: "You are terse.", Text: "Go.", Reply: "Gone.", PromptTokens: Unknown, OutputTokens: Unknown},
+		}},
+		{"vllm-custom.jsonl", Options{}, VLLMCustom, "", "", []Row{
+			{Line: 1, Text: "Count to three.", PromptTokens: Unknown, OutputTokens: 10},
+			{Line: 2, Text: "Say \"no\"\n", PromptTokens: Unknown, OutputTokens: 1},
+		}},
+		{"single-turn.jsonl", Options{}, SingleTurn, Milliseconds, FromFormat, []Row{
+			{Line: 1, Timed: true, Text: "First.", PromptTokens: Unknown, OutputTokens: 12},
+			{Line: 2, Timed: true, At: 125500 * time.Microsecond, Text: "Part one. Part two.", PromptTokens: Unknown, OutputTokens: Unknown},
+			{Line: 3, Delay: 30 * ms, Text: "Named.", Images: 1, SessionID: "4", PromptTokens: Unknown, OutputTokens: Unknown},
+		}},
+		{"multi-turn.jsonl", Options{}, MultiTurn, Milliseconds, FromFormat, []Row{
+			{Line: 1, Timed: true, SessionID: "u1", Turn: 1, System: "Be kind.", Text: "Hello", PromptTokens: Unknown, OutputTokens: Unknown},
+			{Line: 1, SessionID: "u1", Turn: 2, Delay: 1500 * ms, Text: "Still there?", PromptTokens: Unknown, OutputTokens: 6},
+			{Line: 2, Timed: true, At: 250 * ms, SessionID: "row 2", Turn: 1, Text: "Alone", PromptTokens: Unknown, OutputTokens: Unknown},
+		}},
+		{"batch.jsonl", Options{}, OpenAIBatch, "", "", []Row{
+			{Line: 1, ID: "r-1", Model: "m1", PromptTokens: Unknown, OutputTokens: 50, Messages: []Message{{Role: "system", Content: "S"},
+				{Role: "user", Content: "look: what?", Raw: []byte(`{"role": "user", "content": [{"type": "text", "text": "look: "}, {"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "what?"}]}`)}},
+				Body: []byte(`{"model": "m1", "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": [{"type": "text", "text": "look: "}, {"type": "image_url", "image_url": {"url": "x"}}, {"type": "text", "text": "what?"}]}], "max_tokens": 50}`)},
+			{Line: 2, ID: "r-2", Model: "m1", Text: "Once", PromptTokens: Unknown, OutputTokens: 9, Body: []byte(`{"model": "m1", "prompt": "Once", "max_tokens": 9}`)},
+			{Line: 3, ID: "r-3", Model: "m1", Text: "Hi", PromptTokens: Unknown, OutputTokens: 4, Body: []byte(`{"model": "m1", "input": "Hi", "max_output_tokens": 4}`)},
+		}},
+		{"bodies.jsonl", Options{}, Bodies, "", "", []Row{
+			{Line: 1, Model: "m1", PromptTokens: Unknown, OutputTokens: 11, Messages: []Message{user("A"), {Role: "assistant", Content: "B"}, user("C")},
+				Body: []byte(`{"model": "m1", "messages": [{"role": "user", "content": "A"}, {"role": "assistant", "content": "B"}, {"role": "user", "content": "C"}], "max_completion_tokens": 11, "temperature": 0.2}`)},
+			{Line: 2, Model: "m1", PromptTokens: 4, OutputTokens: 2, Body: []byte(`{"model": "m1", "prompt": [1, 2, 3, 4], "max_tokens": 2}`)},
+			{Line: 3, Model: "m1", PromptTokens: Unknown, OutputTokens: Unknown,
+				Messages: []Message{user("T"), {Role: "assistant", Raw: []byte(`{"role": "assistant", "content": null, "tool_calls": [{"id": "c1"}]}`)}, {Role: "tool", Content: "42"}},
+				Body:     []byte(`{"model": "m1", "messages": [{"role": "user", "content": "T"}, {"role": "assistant", "content": null, "tool_calls": [{"id": "c1"}]}, {"role": "tool", "content": "42"}]}`)},
+		}},
+		{"guidellm.csv", Options{}, Columns, "", "", []Row{
+			{Line: 2, SessionID: "row 2", Turn: 1, System: `Be "good", always`, Text: "first, line\nsecond line", PromptTokens: 7, OutputTokens: 20},
+			{Line: 2, SessionID: "row 2", Turn: 2, Text: "next", PromptTokens: 1, OutputTokens: 30},
+			{Line: 4, SessionID: "row 4", Turn: 1, Text: "only one", PromptTokens: 2, OutputTokens: 5},
+		}},
+		{"guidellm.jsonl", Options{}, Columns, "", "", []Row{
+			{Line: 1, System: "S", Text: "Q1", PromptTokens: Unknown, OutputTokens: 4},
+			{Line: 2, Text: "Q2", PromptTokens: 2, OutputTokens: Unknown},
+		}},
+		{"vidur.csv", Options{}, Columns, Seconds, FromName, []Row{
+			{Line: 2, Timed: true, PromptTokens: 100, OutputTokens: 10},
+			{Line: 3, Timed: true, At: 1500 * ms, PromptTokens: 200, OutputTokens: 20},
+		}},
+		{"mapped.tsv", Options{Columns: map[Field]string{FieldTime: "when", FieldClient: "#4"}}, Columns, Seconds, FromMagnitude, []Row{
+			{Line: 2, Timed: true, PromptTokens: 10, OutputTokens: 2, Client: "x"},
+			{Line: 3, Timed: true, At: 1500 * ms, PromptTokens: 20, OutputTokens: 4, Client: "y"},
+		}},
+		{"nested.jsonl", Options{Columns: map[Field]string{FieldTime: "log.at", FieldPromptTokens: "log.usage.prompt_tokens", FieldOutputTokens: "log.usage.completion_tokens"}},
+			Columns, Date, FromDates, []Row{
+				{Line: 1, Timed: true, PromptTokens: 5, OutputTokens: 6},
+				{Line: 2, Timed: true, At: 2500 * ms, PromptTokens: 7, Failed: true},
+			}},
+	}
+	for _, test := range tests {
+		t.Run(test.file, func(t *testing.T) {
+			r := open(t, test.file, test.o)
+			rows := collect(t, r)
+			if diff := cmp.Diff(test.rows, rows, sameRows); diff != "" {
+				t.Errorf("rows (-want +got):\n%s", diff)
+			}
+			if r.Format() != test.format {
+				t.Errorf("format %q, want %q", r.Format(), test.format)
+			}
+			if unit, from := r.Unit(); unit != test.unit || from != test.from {
+				t.Errorf("unit %q %q, want %q %q", unit, from, test.unit, test.from)
+			}
+			if _, err := r.Next(); err != io.EOF {
+				t.Errorf("after the end: %v", err)
+			}
+		})
+	}
+}
+
+// TestPacked: gzip and zstd make no difference, whatever the file is called.
+func TestPacked(t *testing.T) {
+	plain, err := os.ReadFile("testdata/mooncake.jsonl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := collect(t, open(t, "mooncake.jsonl", Options{}))
+	var z bytes.Buffer
+	w, err := zstd.NewWriter(&z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write(plain)
+	w.Close()
+	got := collect(t, text(t, z.String(), Options{}))
+	if diff := cmp.Diff(want, got, sameRows); diff != "" {
+		t.Error(diff)
+	}
+	cut := z.Bytes()[:z.Len()-10]
+	r, err := New(bytes.NewReader(cut), "f", Options{SkipBad: true})
+	if err == nil {
+		_, err = readAll(r)
+	}
+	if err == nil {
+		t.Error("a file that is cut off was read as if whole")
+	}
+}
+
+// TestMalformed: the error says file, line, byte, column and value.
+func TestMalformed(t *testing.T) {
+	const azure = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:20:01.12,812,97\n"
+	tests := []struct {
+		name, content string
+		want          string
+	}{
+		{"count", azure + "2023-11-16 18:20:02.12,8x2,97\n", `f:3:24: column "ContextTokens": "8x2": is not a whole number of at least 0`},
+		{"negative", azure + "2023-11-16 18:20:02.12,-8,97\n", `f:3:24: column "ContextTokens": "-8": is not a whole number of at least 0`},
+		{"fraction", azure + "2023-11-16 18:20:02.12,8.5,97\n", `f:3:24: column "ContextTokens": "8.5": is not a whole number of at least 0`},
+		{"huge", azure + "2023-11-16 18:20:02.12,8,99999999999999999999999\n", `f:3:26: column "GeneratedTokens": "99999999999999999999999": is more than 1073741824`},
+		{"empty", azure + "2023-11-16 18:20:02.12,8,\n", `f:3:26: column "GeneratedTokens": is empty`},
+		{"no date", azure + "2023-13-16 18:20:02.12,8,97\n", `f:3:1: column "TIMESTAMP": "2023-13-16 18:20:02.12": is not a date and time`},
+		{"few fields", azure + "2023-11-16 18:20:02.12,8\n", `f:3: has 2 fields, the header 3`},
+		{"many fields", azure + "2023-11-16 18:20:02.12,8,9,10\n", `f:3: has 4 fields, the header 3`},
+		{"quote", azure + "\"2023-11-16 18:20:02.12\"x,8,9\n", `f:3: field 1: something follows its closing quote`},
+		{"quoted value", azure + "2023-11-16 18:20:02.12,\"8\"\"\",9\n", `f:3: column "ContextTokens": "8\"": is not a whole number of at least 0`},
+		{"JSON count", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":\"many\",\"output_length\":1}\n", `f:2:31: column "input_length": "\"many\"": is not a whole number of at least 0`},
+		{"JSON cut", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_len\n", `f:2:26: column "timestamp": is not JSON`},
+		{"JSON rest", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":1} x\n", `f:2:34: "x": something follows the object`},
+		{"JSON stamp", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":\"soon\",\"input_length\":1}\n", `f:2:14: column "timestamp": "\"soon\"": is not a time`},
+		{"ids", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":1,\"hash_ids\":[1,2.5]}\n", `f:2:44: column "hash_ids": "[1,2.5]": element 1 (2.5) is not a whole number`},
+		{"blocks", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":6758,\"hash_ids\":[1,2]}\n", `f:2: column "hash_ids": hash_ids do not fit the input length: 2 ids of 512 tokens against 6758 tokens, which are 14 blocks`},
+		{"turn", "{\"turns\":[{\"text\":\"a\"}]}\n{\"turns\":[{\"text\":\"a\"},{\"text\":7}]}\n", `f:2: column "turns.1.text": "number": is no string`},
+		{"message", "{\"id\":\"a\",\"conversations\":[{\"from\":\"human\",\"value\":\"x\"}]}\n{\"id\":\"b\",\"conversations\":[{\"value\":\"x\"}]}\n", `f:2:27: column "conversations": "[{\"value\":\"x\"}]": message 0: has no role`},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := readAll(text(t, test.content, Options{}))
+			var row *RowError
+			if !errors.As(err, &row) {
+				t.Fatalf("%v is no RowError", err)
+			}
+			if !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("error\n%s, want\n%s", err, test.want)
+			}
+			r := text(t, test.content, Options{SkipBad: true})
+			if _, err := readAll(r); err != nil {
+				t.Errorf("with SkipBad: %v", err)
+			}
+			if n, first := r.Skipped(); n != 1 || first == nil {
+				t.Errorf("skipped %d, %v, want 1", n, first)
+			}
+		})
+	}
+}
+
+// TestGoesOn: after the error of a row the next one is read.
+func TestGoesOn(t *testing.T) {
+	r := text(t, "t_s,input_tokens\n1,2\nx,3\n4,5\n", Options{})
+	var got []string
+	for {
+		row, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			got = append(got, "bad")
+			continue
+		}
+		got = append(got, fmt.Sprint(row.PromptTokens))
+	}
+	if want := []string{"2", "bad", "5"}; !cmp.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestRefused: what cannot be read says why, before or at the first row.
+func TestRefused(t *testing.T) {
+	tests := []struct {
+		name, content string
+		o             Options
+		is            error
+		says          string
+	}{
+		{"empty", "", Options{}, ErrFormat, "the file is empty"},
+		{"binary", "\x00\x01\x02", Options{}, ErrFormat, "binary data"},
+		{"no known column", "a,b\n1,2\n", Options{}, ErrFormat, `say which is which`},
+		{"no known key", `{"a":1}`, Options{}, ErrFormat, `say which is which`},
+		{"wrong format", "a,b\n1,2\n", Options{Format: Mooncake}, ErrFormat, "mooncake is JSON, but the file is CSV"},
+		{"no such column", "a,b\n1,2\n", Options{Columns: map[Field]string{FieldTime: "c"}}, nil, `there is no column "c" (there are a, b)`},
+		{"no such field", "a,b\n1,2\n", Options{Columns: map[Field]string{"when": "a"}}, nil, `there is no field "when"`},
+		{"unit of a column", "time,input_tokens\n0.5,3\n", Options{}, ErrUnit, "say whether they are s, ms, us or ns"},
+		{"unit of Mooncake's keys with fractions", `{"timestamp":0.41,"input_length":3,"output_length":1}`, Options{}, ErrUnit, "say ms or s"},
+		{"numbers where dates belong", "TIMESTAMP,ContextTokens,GeneratedTokens\n12.5,1,1\n", Options{}, ErrUnit, "is not a date"},
+		{"all rows bad", "t_s,input_tokens\nx,2\ny,3\n", Options{SkipBad: true}, nil, "none of 2 rows could be read"},
+		{"quote never closed", "t_s,prompt\n1,\"abc\nd\ne", Options{SkipBad: true}, nil, "a quoted field is not closed"},
+		{"array cut off", "[{\"prompt\":\"a\",\"output_tokens\":1},{\"prompt\":\"b\"", Options{SkipBad: true}, io.ErrUnexpectedEOF, ""},
+		{"row too long", "t_s,input_tokens\n1,2\n" + strings.Repeat("1", 2000) + ",2\n", Options{MaxRow: 1000, SkipBad: true}, nil, "row is longer than 1000 bytes"},
+		{"ServeGen without lengths", "0,1.5,0.9,Gamma,1.2,0.5\n", Options{}, nil, "name it"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := New(strings.NewReader(test.content), "f", test.o)
+			if err == nil {
+				_, err = readAll(r)
+			}
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if test.is != nil && !errors.Is(err, test.is) {
+				t.Errorf("%v is not %v", err, test.is)
+			}
+			if !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%q does not say %q", err, test.says)
+			}
+		})
+	}
+}
