@@ -168,7 +168,7 @@ func (s *sources) read(q scrape.Quantity, windows []*scrape.Window) reading {
 	missing := 0
 	for i, src := range s.list {
 		r := s.catalog.Read(windows[i], src.engine, src.version, q, nil)
-		if r.Problem.Voids() && r.Problem.Kind == scrape.Missing {
+		if r.Entry.Name == "" || r.Problem.Voids() && r.Problem.Kind == scrape.Missing {
 			missing++
 		}
 		if out.entry.Name == "" {
