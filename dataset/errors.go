@@ -74,8 +74,12 @@ type fatalError struct{ error }
 
 func (e fatalError) Unwrap() error { return e.error }
 
-// located turns an error of one row into a RowError; a fatal one keeps its kind.
+// located turns an error of one row into a RowError, unless it is one; a fatal
+// one keeps its kind.
 func located(file string, line int64, err error) error {
+	if errors.As(err, new(*RowError)) {
+		return err
+	}
 	row := &RowError{File: file, Line: line, Err: err}
 	var f *fieldError
 	if errors.As(err, &f) {

@@ -271,7 +271,7 @@ func bare(v []byte) ([]byte, bool) {
 
 // parseInts appends the whole numbers of a JSON array.
 func parseInts(dst []int64, v []byte) ([]int64, error) {
-	if v[0] == 'n' {
+	if len(v) == 0 || v[0] == 'n' {
 		return dst, nil
 	}
 	if v[0] != '[' || v[len(v)-1] != ']' {

@@ -88,7 +88,10 @@ func newServeGenClient(in *input, name string, lengths []lengths, seed uint64) (
 		return nil, located(name, c.line, err)
 	}
 	c.hasNext = true
-	return c, c.advance()
+	if err := c.advance(); err != nil {
+		return nil, located(name, c.line, err)
+	}
+	return c, nil
 }
 
 // readWindow reads a line: start, rate, cv, family, shape, scale. Without a
@@ -375,7 +378,7 @@ func (g *serveGen) next(row *Row) error {
 	}
 	c := g.clients[0]
 	if err := c.next(row); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		return located(c.name+"-trace.csv", c.line, err)
 	}
 	g.clients = slices.Delete(g.clients, 0, 1)
 	if !c.done {

@@ -1,0 +1,171 @@
+package dataset
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/parquet-go/parquet-go"
+)
+
+// parquetFile writes rows as a Parquet file, in groups of two.
+func parquetFile[T any](t testing.TB, rows []T, group int64) *bytes.Reader {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[T](&b, parquet.MaxRowsPerRowGroup(group), parquet.Compression(&parquet.Snappy))
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return bytes.NewReader(b.Bytes())
+}
+
+func readParquet[T any](t testing.TB, rows []T, o Options) ([]Row, *Reader) {
+	t.Helper()
+	r, err := New(parquetFile(t, rows, 2), "f.parquet", o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return collect(t, r), r
+}
+
+// TestParquetTrace reads stamps by type, lists of ids, counts that are missing.
+func TestParquetTrace(t *testing.T) {
+	type row struct {
+		Time   time.Time `parquet:"arrival_time,timestamp(microsecond)"`
+		In     int32     `parquet:"input_length"`
+		Out    *int64    `parquet:"output_length,optional"`
+		Ids    []int64   `parquet:"hash_ids,list"`
+		Client string    `parquet:"who"`
+		Weight float64   `parquet:"weight"`
+	}
+	base := time.Date(2025, 3, 1, 12, 0, 0, 0, time.UTC)
+	n := func(v int64) *int64 { return &v }
+	rows := []row{
+		{base, 20, n(3), []int64{7, 8}, "x", 0.5},
+		{base.Add(1500 * time.Microsecond), 5, nil, nil, "y", 1},
+		{base.Add(time.Second), 33, n(0), []int64{7, 8, 9}, "x", 2},
+	}
+	got, r := readParquet(t, rows, Options{BlockSize: 16, Columns: map[Field]string{FieldClient: "who"}, KeepExtra: true})
+	extra := func(v string) []Column { return []Column{{"weight", v}} }
+	want := []Row{
+		{Line: 1, Timed: true, PromptTokens: 20, OutputTokens: 3, HashIDs: []int64{7, 8}, BlockSize: 16, Client: "x", Extra: extra("0.5")},
+		{Line: 2, Timed: true, At: 1500 * time.Microsecond, PromptTokens: 5, OutputTokens: Unknown, Client: "y", Extra: extra("1")},
+		{Line: 3, Timed: true, At: time.Second, PromptTokens: 33, HashIDs: []int64{7, 8, 9}, BlockSize: 16, Client: "x", Failed: true, Extra: extra("2")},
+	}
+	if diff := cmp.Diff(want, got, sameRows); diff != "" {
+		t.Error(diff)
+	}
+	if unit, from := r.Unit(); from != FromType {
+		t.Errorf("unit %q from %q", unit, from)
+	}
+}
+
+// TestParquetEpoch keeps epoch seconds of a double apart to the microsecond.
+func TestParquetEpoch(t *testing.T) {
+	type row struct {
+		Timestamp float64 `parquet:"timestamp"`
+		In        uint32  `parquet:"prompt_tokens"`
+	}
+	got, r := readParquet(t, []row{{1700000000.0000005, 1}, {1700000000.001953125, 2}}, Options{})
+	if unit, from := r.Unit(); unit != Seconds || from != FromMagnitude {
+		t.Errorf("unit %q from %q", unit, from)
+	}
+	if at := got[1].At.Round(time.Microsecond); at != 1953*time.Microsecond && at != 1952*time.Microsecond {
+		t.Errorf("second row at %v", got[1].At)
+	}
+}
+
+// TestParquetConversation reads LMSYS's and WildChat's shape.
+func TestParquetConversation(t *testing.T) {
+	type message struct {
+		Content string `parquet:"content"`
+		Role    string `parquet:"role"`
+	}
+	type row struct {
+		ID           string    `parquet:"conversation_id"`
+		Model        string    `parquet:"model"`
+		Conversation []message `parquet:"conversation,list"`
+		Turn         int32     `parquet:"turn"`
+	}
+	got, _ := readParquet(t, []row{
+		{"c1", "m", []message{{"Q1", "user"}, {"A1", "assistant"}, {"Q2", "user"}, {"A2", "assistant"}}, 2},
+		{"c2", "m", nil, 0},
+		{"c3", "m", []message{{"Q", "user"}, {"A", "assistant"}}, 1},
+	}, Options{})
+	want := []Row{
+		{Line: 1, SessionID: "c1", Model: "m", Turn: 1, Text: "Q1", Reply: "A1", PromptTokens: Unknown, OutputTokens: Unknown},
+		{Line: 1, SessionID: "c1", Model: "m", Turn: 2, Text: "Q2", Reply: "A2", PromptTokens: Unknown, OutputTokens: Unknown},
+		{Line: 3, SessionID: "c3", Model: "m", Turn: 1, Text: "Q", Reply: "A", PromptTokens: Unknown, OutputTokens: Unknown},
+	}
+	if diff := cmp.Diff(want, got, sameRows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestParquetTurns reads guidellm's columns.
+func TestParquetTurns(t *testing.T) {
+	type row struct {
+		Prefix string `parquet:"prefix"`
+		P0     string `parquet:"prompt_0"`
+		O0     int64  `parquet:"output_tokens_count_0"`
+		P1     string `parquet:"prompt_1"`
+		O1     int64  `parquet:"output_tokens_count_1"`
+	}
+	got, _ := readParquet(t, []row{{"S", "a", 3, "b", 4}, {"", "c", 5, "", 0}}, Options{})
+	want := []Row{
+		{Line: 1, SessionID: "row 1", Turn: 1, System: "S", Text: "a", PromptTokens: Unknown, OutputTokens: 3},
+		{Line: 1, SessionID: "row 1", Turn: 2, Text: "b", PromptTokens: Unknown, OutputTokens: 4},
+		{Line: 2, SessionID: "row 2", Turn: 1, Text: "c", PromptTokens: Unknown, OutputTokens: 5},
+	}
+	if diff := cmp.Diff(want, got, sameRows); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestParquetBad: a bad value names row and column, and the next row is read.
+func TestParquetBad(t *testing.T) {
+	type row struct {
+		T  string `parquet:"timestamp"`
+		In int64  `parquet:"input_tokens"`
+	}
+	rows := []row{{"2025-01-01 00:00:00", 4}, {"2025-01-01 00:00:01", -4}, {"yesterday", 4}, {"2025-01-01 00:00:03", 9}}
+	r, err := New(parquetFile(t, rows, 2), "f.parquet", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for range 5 {
+		row, err := r.Next()
+		if err != nil {
+			got = append(got, err.Error())
+		} else {
+			got = append(got, row.At.String())
+		}
+	}
+	want := []string{"0s", `f.parquet:2: column "input_tokens": "-4": is not a whole number of at least 0`,
+		`f.parquet:3: column "timestamp": "yesterday": is not a date and time (2006-01-02 15:04:05.999999999, with or without zone)`, "3s", "EOF"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestParquetRefused: a stream, a broken file.
+func TestParquetRefused(t *testing.T) {
+	if _, err := New(strings.NewReader("PAR1 and then nothing"), "f", Options{}); err == nil {
+		t.Error("a broken file was opened")
+	}
+	pipe := struct{ *bytes.Buffer }{bytes.NewBufferString("PAR1....")}
+	if _, err := New(pipe, "f", Options{}); err == nil || !strings.Contains(err.Error(), "pipe") {
+		t.Errorf("a pipe: %v", err)
+	}
+	if _, err := New(parquetFile(t, []struct{ A int64 }{{1}}, 2), "f", Options{}); !errors.Is(err, ErrFormat) {
+		t.Errorf("no known column: %v", err)
+	}
+}
