@@ -2,8 +2,10 @@ package report
 
 // The rules of the terminal output:
 //
-//   - It is read from the top in a minute, and its last line repeats the
-//     verdicts, since that is what stays in sight.
+//   - Circumstances come first (target, environment, the server's own account),
+//     then verdicts, ledger, latency, throughput: a terminal shows the end of what
+//     is printed, and the results are what is looked for. The last line repeats
+//     the verdicts.
 //   - Labels stand in a column at the left; the heading of a section is its first
 //     label, in capitals, after an empty line. Tables begin at the left edge.
 //   - No line is wider than Options.Width (a URL or a path may be), and none ends
@@ -56,12 +58,15 @@ func Markdown(w io.Writer, r *result.Run) error { return runSheet(r).markdown(w,
 func runSheet(r *result.Run) *sheet {
 	sh := new(sheet)
 	sh.header(r)
+	sh.environment(r.Environment, r.Check)
 	for i := range r.Stages {
 		st := &r.Stages[i]
 		if len(r.Stages) > 1 {
 			sh.section("STAGE", fmt.Sprintf("%d of %d: %s", i+1, len(r.Stages), st.Name))
 		}
 		sh.workload(r, st)
+		sh.server(st)
+		sh.truth(st.Truth)
 		sh.phases(st)
 		sh.verdicts(st)
 		sh.ledger(st)
@@ -71,11 +76,8 @@ func runSheet(r *result.Run) *sheet {
 		sh.strata(st.Metrics.Strata)
 		sh.throughput(st)
 		sh.goodput(st.Goodput)
-		sh.server(st)
-		sh.truth(st.Truth)
 		sh.errors(st.Errors)
 	}
-	sh.environment(r.Environment, r.Check)
 	sh.warnings(r)
 	sh.files(r)
 	sh.banner(r)
