@@ -192,7 +192,7 @@ func (a Arrival) check() error {
 	}
 	if _, err := a.process(rand.NewPCG(0, 0)); err != nil {
 		// Without the name of the process, which the user has just written.
-		for inner := errors.Unwrap(err); inner != nil; inner = nil {
+		if inner := errors.Unwrap(err); inner != nil {
 			err = inner
 		}
 		return &fault{"", err}

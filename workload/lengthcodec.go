@@ -116,6 +116,9 @@ func (l *Length) UnmarshalYAML(unmarshal func(any) error) error {
 	if err := unmarshal(&place); err != nil {
 		return err
 	}
+	if err := place.whole("tokens", "min", "max"); err != nil {
+		return err
+	}
 	return place.blame(l.Validate())
 }
 
@@ -125,6 +128,22 @@ type node struct{ ast.Node }
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
 func (n *node) UnmarshalYAML(a ast.Node) error {
 	n.Node = a
+	return nil
+}
+
+// whole refuses fractions as values of those keys, which the decoder would cut to
+// whole numbers.
+func (n *node) whole(keys ...string) error {
+	m, ok := n.Node.(*ast.MappingNode)
+	if !ok {
+		return nil
+	}
+	for _, v := range m.Values {
+		key := v.Key.GetToken().Value
+		if _, ok := v.Value.(*ast.FloatNode); ok && slices.Contains(keys, key) {
+			return n.blame(faultf(key, "%s is not a whole number", v.Value.GetToken().Value))
+		}
+	}
 	return nil
 }
 

@@ -91,8 +91,8 @@ const leastMass = 1e-3
 
 // cut is d on [low-½, high+½], rounded to whole tokens.
 func cut(d distribution, low, high int) (*sampler, error) {
-	edge := func(n int) float64 { return d.CDF(float64(n) + 0.5) }
-	a, b := edge(low-1), edge(high)
+	below := func(n float64) float64 { return d.CDF(n + 0.5) }
+	a, b := below(float64(low-1)), below(float64(high))
 	if !(b-a >= leastMass) {
 		return nil, faultf("", "only %.2g of the distribution lies within min %d and max %d: want at least %v", b-a, low, high, leastMass)
 	}
@@ -107,17 +107,17 @@ func cut(d distribution, low, high int) (*sampler, error) {
 		}
 		return high
 	}
-	return byQuantile(q, cutMean(edge, low, high)), nil
+	return byQuantile(q, cutMean(below, low, high)), nil
 }
 
 // cutMean is low + Σ P(N > n) over n from low to below high. Far out it takes
 // the middle of growing blocks, 1/256 of the way at most.
-func cutMean(edge func(int) float64, low, high int) float64 {
-	a, b := edge(low-1), edge(high)
+func cutMean(below func(float64) float64, low, high int) float64 {
+	a, b := below(float64(low-1)), below(float64(high))
 	mean := float64(low)
 	for n := low; n < high; {
 		block := min(max(1, (n-low)>>8), high-n)
-		mean += float64(block) * (b - edge(n+(block-1)/2)) / (b - a)
+		mean += float64(block) * (b - below(float64(n)+float64(block-1)/2)) / (b - a)
 		n += block
 	}
 	return mean
