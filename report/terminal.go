@@ -190,7 +190,7 @@ func (sh *sheet) arrivals(st *result.Stage) {
 
 func (sh *sheet) phases(st *result.Stage) {
 	sh.section("PHASES", "warm-up: "+cmp.Or(st.Warmup.Text, "not told"))
-	sh.row("", prefixed("the seed's median rule, beside it: ", st.Warmup.MedianRule))
+	sh.row("", prefixed("the median rule, beside it: ", st.Warmup.MedianRule))
 	sh.row("window", seconds(st.Window.Length()), closedBy(st.WindowClosed))
 	sh.row("cooldown", seconds(st.Cooldown)+" until the last request of the window had ended")
 }
