@@ -188,3 +188,23 @@ func FuzzServeGen(f *testing.F) {
 		}
 	})
 }
+
+// FuzzUnquote holds our own unescaping against encoding/json.
+func FuzzUnquote(f *testing.F) {
+	for _, s := range []string{`"a"`, `"\n\t\\\"\/"`, `"\u00e9\ud83d\ude00"`, `"x\\"`, `"\ud800"`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		end, _, ok := skipString(b, 0)
+		if !ok || end != len(b) || !utf8.Valid(b) {
+			return
+		}
+		var want string
+		if err := json.Unmarshal(b, &want); err != nil {
+			t.Fatalf("%q: scanned, but %v", b, err)
+		}
+		if got := unquote(b); got != want {
+			t.Fatalf("%q: %q, want %q", b, got, want)
+		}
+	})
+}

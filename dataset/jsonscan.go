@@ -1,9 +1,11 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // errJSON is a syntax error; where is told by the scanner.
@@ -238,16 +240,44 @@ func skipNumber(b []byte, i int) (int, bool) {
 
 // unquote is the text of a JSON string, which has been scanned.
 func unquote(v []byte) string {
-	for _, c := range v {
-		if c == '\\' {
-			var s string
-			if json.Unmarshal(v, &s) != nil {
-				return ""
-			}
-			return s
-		}
+	rest := v[1 : len(v)-1]
+	i := bytes.IndexByte(rest, '\\')
+	if i < 0 {
+		return string(rest)
 	}
-	return string(v[1 : len(v)-1])
+	var b strings.Builder
+	b.Grow(len(rest))
+	for ; i >= 0; i = bytes.IndexByte(rest, '\\') {
+		b.Write(rest[:i])
+		c := rest[i+1]
+		switch c {
+		case 'b':
+			c = '\b'
+		case 'f':
+			c = '\f'
+		case 'n':
+			c = '\n'
+		case 'r':
+			c = '\r'
+		case 't':
+			c = '\t'
+		case 'u':
+			return unquoteSlow(v)
+		}
+		b.WriteByte(c)
+		rest = rest[i+2:]
+	}
+	b.Write(rest)
+	return b.String()
+}
+
+// unquoteSlow also knows \u and its surrogates.
+func unquoteSlow(v []byte) string {
+	var s string
+	if json.Unmarshal(v, &s) != nil {
+		return ""
+	}
+	return s
 }
 
 // bare is the text of a scalar: a string without its quotes, null as nothing. It
@@ -255,10 +285,8 @@ func unquote(v []byte) string {
 func bare(v []byte) ([]byte, bool) {
 	switch v[0] {
 	case '"':
-		for _, c := range v {
-			if c == '\\' {
-				return []byte(unquote(v)), true
-			}
+		if bytes.IndexByte(v, '\\') >= 0 {
+			return []byte(unquote(v)), true
 		}
 		return v[1 : len(v)-1], true
 	case '{', '[':

@@ -11,6 +11,18 @@ type setter struct {
 	delay  clock
 	strict bool
 	block  int
+	model  last
+	client last
+}
+
+// last keeps a string for values that repeat.
+type last string
+
+func (l *last) keep(v []byte) string {
+	if string(v) != string(*l) {
+		*l = last(v)
+	}
+	return string(*l)
 }
 
 func newSetter(s shape, o Options) *setter {
@@ -92,9 +104,9 @@ func (s *setter) text(row *Row, f Field, v []byte) error {
 		row.BlockSize, err = parseCount(v)
 		row.BlockSize = max(row.BlockSize, 0)
 	case FieldModel:
-		row.Model = string(v)
+		row.Model = s.model.keep(v)
 	case FieldClient:
-		row.Client = string(v)
+		row.Client = s.client.keep(v)
 	case FieldImages:
 		row.Images, err = parseCount(v)
 		row.Images = max(row.Images, 0)
@@ -175,6 +187,20 @@ func (s *setter) json(row *Row, f Field, v []byte) error {
 	case FieldReply:
 		if v[0] == '-' || v[0] >= '0' && v[0] <= '9' {
 			f = FieldOutputTokens
+		}
+	}
+	if v[0] == '"' {
+		// Texts may be long: they are copied once.
+		switch f {
+		case FieldPrompt:
+			row.Text = unquote(v)
+			return nil
+		case FieldReply:
+			row.Reply = unquote(v)
+			return nil
+		case FieldSystem:
+			row.System = unquote(v)
+			return nil
 		}
 	}
 	text, ok := bare(v)
