@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
+	"sync"
 
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -52,7 +54,7 @@ func (l Length) sampler() (*sampler, error) {
 	return cut(l.continuous(), low, high)
 }
 
-// distribution of real lengths, before the cut.
+// distribution of real lengths or times, before the cut.
 type distribution interface {
 	CDF(x float64) float64
 	Quantile(p float64) float64
@@ -96,18 +98,36 @@ func cut(d distribution, low, high int) (*sampler, error) {
 	if !(b-a >= leastMass) {
 		return nil, faultf("", "only %.2g of the distribution lies within min %d and max %d: want at least %v", b-a, low, high, leastMass)
 	}
-	// A gamma far out gives NaN, whose place is the upper bound.
-	q := func(u float64) int {
-		x := math.Round(d.Quantile(a + u*(b-a)))
-		switch {
-		case x <= float64(low):
-			return low
-		case x < float64(high):
-			return int(x)
-		}
-		return high
+	share := func(n int) float64 { return (below(float64(n)) - a) / (b - a) }
+	return byQuantile(inverse(share, low, high), cutMean(below, low, high)), nil
+}
+
+// inverse is the smallest length n from low to high with cdf(n) > u. It is found
+// between knots of a table that is made when the first one is asked for: every
+// length at first, further out a 4096th of the way.
+func inverse(cdf func(n int) float64, low, high int) func(u float64) int {
+	type knots struct {
+		at  []int
+		cdf []float64
 	}
-	return byQuantile(q, cutMean(below, low, high)), nil
+	table := sync.OnceValue(func() *knots {
+		k := &knots{}
+		for n := low; ; n = min(n+max(1, (n-low)>>12), high) {
+			k.at, k.cdf = append(k.at, n), append(k.cdf, cdf(n))
+			if n == high {
+				return k
+			}
+		}
+	})
+	return func(u float64) int {
+		k := table()
+		i := sort.Search(len(k.at)-1, func(i int) bool { return k.cdf[i] > u })
+		if i == 0 {
+			return low
+		}
+		first := k.at[i-1] + 1
+		return first + sort.Search(k.at[i]-first, func(j int) bool { return cdf(first+j) > u })
+	}
 }
 
 // cutMean is low + Σ P(N > n) over n from low to below high. Far out it takes
@@ -125,23 +145,11 @@ func cutMean(below func(float64) float64, low, high int) float64 {
 
 // zipf has P(low+k-1) ∝ k^-s for k = 1 to high-low+1.
 func (l *Length) zipf(low, high int) *sampler {
-	n := high - low + 1
 	h := newHarmonic(l.Exponent)
+	n := high - low + 1
 	all := h.sum(n)
-	q := func(u float64) int {
-		// The smallest k with H(k) > u·H(n).
-		lo, hi, want := 1, n, u*all
-		for lo < hi {
-			mid := lo + (hi-lo)/2
-			if h.sum(mid) > want {
-				hi = mid
-			} else {
-				lo = mid + 1
-			}
-		}
-		return low + lo - 1
-	}
-	return byQuantile(q, float64(low-1)+newHarmonic(l.Exponent-1).sum(n)/all)
+	share := func(v int) float64 { return h.sum(v-low+1) / all }
+	return byQuantile(inverse(share, low, high), float64(low-1)+newHarmonic(l.Exponent-1).sum(n)/all)
 }
 
 // harmonic sums k^-s: the first terms from a table, the rest by the formula of
