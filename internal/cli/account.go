@@ -23,8 +23,13 @@ const metricsPath = "/metrics"
 // /metrics below the root of the target. Nothing is dialled yet.
 func (r *run) openSources(url string) error {
 	m := &r.cfg.Metrics
-	if m.Off {
+	switch {
+	case m.Off:
 		return nil
+	case m.Prometheus != "":
+		var err error
+		r.history, err = r.openHistory()
+		return err
 	}
 	if len(m.URLs) == 0 {
 		t, closeTarget, err := openTarget(&r.cfg.Target, url, r.clock)
@@ -88,6 +93,9 @@ type account struct {
 // asked for; without one, a server that tells nothing is no mistake.
 func (r *run) startAccount(ctx context.Context) (*account, error) {
 	a := &account{run: r, when: rundir.BeforeLoad}
+	if r.history != nil {
+		return a, r.history.start(ctx)
+	}
 	if len(r.sources) == 0 {
 		a.why = "it was not asked for"
 		return a, nil
@@ -121,6 +129,13 @@ func (r *run) startAccount(ctx context.Context) (*account, error) {
 // pages are those of before the load, of the sources that answered.
 func (a *account) pages() []*scrape.Scrape {
 	var out []*scrape.Scrape
+	if h := a.run.history; h != nil {
+		for _, p := range h.first {
+			if page, err := scrape.Parse(p.Body, ""); err == nil {
+				out = append(out, page)
+			}
+		}
+	}
 	for _, s := range a.early {
 		if s.Err == nil {
 			if page, err := scrape.Parse(s.Page.Body, s.Page.Header.Get("Content-Type")); err == nil {
@@ -194,6 +209,9 @@ func (a *account) aim(w record.Window) {
 // finish scrapes for the last time, when nothing is in flight any more, and says
 // where the account is from. What it says is made from the stored scrapes.
 func (a *account) finish(ctx context.Context) *result.ServerAccount {
+	if a.run.history != nil {
+		return a.run.history.finish(ctx)
+	}
 	out := new(result.ServerAccount)
 	var urls []string
 	for _, s := range a.run.sources {

@@ -17,12 +17,18 @@ type metricsConfig struct {
 	// Interval between scrapes; 0 leaves it to the length of the window.
 	Interval time.Duration `yaml:"interval"`
 	Off      bool          `yaml:"off,omitempty"`
+	// Prometheus is a server that scrapes the engines; its stored samples are
+	// taken in place of our own scrapes. Selector narrows them.
+	Prometheus string `yaml:"prometheus,omitempty"`
+	Selector   string `yaml:"prometheus_selector,omitempty"`
 }
 
 // metricsFlags are those of commands that read the server's metrics.
 type metricsFlags struct {
 	MetricsURL     []string       `name:"metrics-url" placeholder:"URL" sep:"none" help:"Page of metrics; repeat it for every engine or replica behind the target (default: /metrics of the target)." group:"Server metrics"`
 	MetricsHeader  []string       `name:"metrics-header" placeholder:"NAME: VALUE" sep:"none" help:"Header for --metrics-url; other hosts than the target never see the target's headers." group:"Server metrics"`
+	Prometheus     *string        `placeholder:"URL" help:"Prometheus server that scrapes the engines: its raw samples are taken in place of our own scrapes." group:"Server metrics"`
+	Selector       *string        `name:"prometheus-selector" placeholder:"LABELS" help:"Labels that select the engines there, as in 'namespace=\"x\",pod=~\"llm-.*\"'." group:"Server metrics"`
 	ScrapeInterval *time.Duration `name:"scrape-interval" placeholder:"2s" help:"Between scrapes (default: a tenth of the window, 1s to 5s); the window's edges are scraped anyhow." group:"Server metrics"`
 	NoScrape       bool           `name:"no-scrape" help:"Do not read the server's metrics." group:"Server metrics"`
 }
@@ -33,6 +39,8 @@ func (f *metricsFlags) put(c *config) error {
 		m.URLs = f.MetricsURL
 	}
 	m.Headers = append(m.Headers, f.MetricsHeader...)
+	put(&m.Prometheus, f.Prometheus)
+	put(&m.Selector, f.Selector)
 	put(&m.Interval, f.ScrapeInterval)
 	m.Off = m.Off || f.NoScrape
 	return nil
@@ -50,7 +58,17 @@ func (m *metricsConfig) validate() error {
 			return usagef("metrics.urls (--metrics-url): %w", err)
 		}
 	}
-	if len(m.Headers) > 0 && len(m.URLs) == 0 {
+	if m.Prometheus != "" {
+		if _, _, err := real.SplitPage(m.Prometheus); err != nil {
+			return usagef("metrics.prometheus (--prometheus): %w", err)
+		}
+	}
+	switch {
+	case m.Prometheus != "" && len(m.URLs) > 0:
+		return usagef("--prometheus and --metrics-url are two sources of the same numbers: give one of them")
+	case m.Selector != "" && m.Prometheus == "":
+		return usagef("metrics.prometheus_selector (--prometheus-selector): it is for --prometheus")
+	case len(m.Headers) > 0 && len(m.URLs) == 0 && m.Prometheus == "":
 		return usagef("metrics.headers (--metrics-header): they are for --metrics-url; without one, the target's own headers are sent")
 	}
 	_, err := headers(&targetConfig{Headers: m.Headers})
@@ -65,6 +83,9 @@ func (m metricsConfig) redacted() metricsConfig {
 		urls = append(urls, redactedURL(raw))
 	}
 	m.URLs = urls
+	if m.Prometheus != "" {
+		m.Prometheus = redactedURL(m.Prometheus)
+	}
 	return m
 }
 

@@ -99,6 +99,7 @@ type run struct {
 	truthLog string // of the built-in engine
 	target   *real.Target
 	sources  []*real.Source // of the server's metrics
+	history  *history       // of them at a Prometheus server; nil without one
 	info     result.Target
 	clock    *clock.Clock
 	writer   *rundir.Writer
