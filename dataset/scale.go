@@ -68,8 +68,8 @@ func (c *compressed) Next() (*Row, error) {
 // others begin at times drawn by the seed and go round at the end of the span:
 // that of the [Summary], whose rows must all have stamps in order. Ids of the
 // copies are apart, so that copies share no prefixes. Each copy is a stream of its
-// own from open; they are closed when Close is called, or at the end.
-func Superpose(open func() (*Reader, error), copies int, span time.Duration, seed uint64) (*Superposed, error) {
+// own from open, which also says how it is closed.
+func Superpose(open func() (src Source, done func(), err error), copies int, span time.Duration, seed uint64) (*Superposed, error) {
 	if copies < 1 || copies > 1000 {
 		return nil, fmt.Errorf("superposition: %d copies are not within 1 and 1000", copies)
 	}
@@ -98,12 +98,13 @@ type Superposed struct {
 // shifted is one copy. It plays the part of the trace after its shift, then the
 // part before.
 type shifted struct {
-	open  func() (*Reader, error)
+	open  func() (Source, func(), error)
 	span  time.Duration
 	shift time.Duration
 	copy  int
 
-	r     *Reader
+	src   Source
+	done  func()
 	again bool // in the part before
 	row   *Row // ahead
 	err   error
@@ -138,7 +139,7 @@ func (s *Superposed) Next() (*Row, error) {
 	return best.row, nil
 }
 
-// Close closes the streams of all copies.
+// Close closes the streams of all copies; the end of the rows does it too.
 func (s *Superposed) Close() {
 	for _, c := range s.copies {
 		c.close()
@@ -146,20 +147,21 @@ func (s *Superposed) Close() {
 }
 
 func (c *shifted) close() {
-	if c.r != nil {
-		c.r.Close()
-		c.r = nil
+	if c.src != nil {
+		c.done()
+		c.src = nil
 	}
 }
 
 func (c *shifted) advance() {
 	for c.err == nil {
-		if c.r == nil {
-			if c.r, c.err = c.open(); c.err != nil {
+		if c.src == nil {
+			if c.src, c.done, c.err = c.open(); c.err != nil {
+				c.src = nil
 				return
 			}
 		}
-		c.row, c.err = c.r.Next()
+		c.row, c.err = c.src.Next()
 		if errors.Is(c.err, io.EOF) && !c.again && c.shift > 0 {
 			c.close()
 			c.again, c.err = true, nil

@@ -66,11 +66,19 @@ func TestSuperpose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, err := Superpose(func() (*Reader, error) { return New(strings.NewReader(trace), "f", Options{}) }, 3, s.Span(), 5)
+	open := 0
+	src, err := Superpose(func() (Source, func(), error) {
+		open++
+		r, err := New(strings.NewReader(trace), "f", Options{})
+		return r, func() { open-- }, err
+	}, 3, s.Span(), 5)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rows := collect(t, src)
+	if open != 0 {
+		t.Errorf("%d streams were not closed", open)
+	}
 	seen := map[string]int{}
 	for i, r := range rows {
 		if i > 0 && r.At < rows[i-1].At {

@@ -117,6 +117,8 @@ func (s Spec) Validate() error {
 		field("trace.file", errors.New("the workload follows a trace, and none is named"))
 	case !s.NeedsTrace() && s.Trace != nil:
 		field("trace", errors.New("neither the arrivals (process: trace) nor the lengths (dist: trace) follow it"))
+	case s.Trace != nil:
+		s.Trace.check(field)
 	}
 	return errors.Join(errs...)
 }
@@ -197,6 +199,9 @@ func (s Spec) Describe() string {
 	if s.LengthCorrelation != 0 {
 		fmt.Fprintf(&b, "; their ranks correlated by %v", s.LengthCorrelation)
 	}
+	if s.Trace != nil {
+		b.WriteString(s.Trace.describe())
+	}
 	if s.ReusePrompts {
 		b.WriteString("; prompts reused between runs")
 	}
@@ -208,10 +213,16 @@ func (s Spec) Describe() string {
 // their prompts is not part of it. It is stable: fields that later versions
 // add, and that are not used, do not change it.
 func (s Spec) Fingerprint(seed uint64) string {
-	spec, err := json.Marshal(s.Resolve())
+	s = s.Resolve()
+	if s.Trace != nil && s.Trace.SHA256 != "" {
+		// What it says counts, not where it lies.
+		t := *s.Trace
+		t.File, s.Trace = "", &t
+	}
+	spec, err := json.Marshal(s)
 	if err != nil {
 		// Only a rate that is not a number; Validate refuses it.
-		spec = fmt.Appendf(nil, "%+v", s.Resolve())
+		spec = fmt.Appendf(nil, "%+v", s)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "assay workload 1\n%s\n%d", spec, seed))
 	return hex.EncodeToString(sum[:8])

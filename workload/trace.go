@@ -3,9 +3,11 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/assay-bench/assay/arrival"
+	"github.com/assay-bench/assay/dataset"
 )
 
 // Rows are the requests of a recorded trace, in the order of their times.
@@ -20,8 +22,93 @@ type Rows interface {
 type Trace struct {
 	// File of the trace.
 	File string `yaml:"file" json:"file"`
-	// SHA256 of the file in hexadecimal; part of the fingerprint if it is there.
+	// SHA256 of the file in hexadecimal; part of the fingerprint, in place of the
+	// file's name, if it is there.
 	SHA256 string `yaml:"sha256,omitempty" json:"sha256,omitzero"`
+	// Format, and Unit of its stamps (s, ms, us, ns, date), where they are not to
+	// be found out; Columns name the file's column of a field (time, prompt_tokens,
+	// output_tokens). All are package dataset's.
+	Format  string            `yaml:"format,omitempty" json:"format,omitzero"`
+	Unit    string            `yaml:"unit,omitempty" json:"unit,omitzero"`
+	Columns map[string]string `yaml:"columns,omitempty" json:"columns,omitempty"`
+	// SkipBad leaves malformed rows out, and counts them.
+	SkipBad bool `yaml:"skip_bad,omitempty" json:"skip_bad,omitzero"`
+	// AnySpan takes a trace that spans absurdly long: mostly one whose unit is
+	// wrong.
+	AnySpan bool `yaml:"any_span,omitempty" json:"any_span,omitzero"`
+	// Dither spreads stamps within their quantum: "quantum" is the one that is
+	// found, else a duration.
+	Dither string `yaml:"dither,omitempty" json:"dither,omitzero"`
+	// Scale changes the rate.
+	Scale *TraceScale `yaml:"scale,omitempty" json:"scale,omitempty"`
+}
+
+// TraceScale changes the rate of a trace by a factor. The three ways are not the
+// same workload; see package dataset.
+type TraceScale struct {
+	// By is thinning (factors below 1), compression of time, or superposition of
+	// shifted copies (factors above 1; what is left of a whole number is thinned).
+	By string `yaml:"by" json:"by"`
+	// Factor of the rate.
+	Factor float64 `yaml:"factor" json:"factor"`
+}
+
+// The ways to scale.
+const (
+	Thinning      = "thinning"
+	Compression   = "compression"
+	Superposition = "superposition"
+)
+
+// maxScale bounds factors: more is a typing error.
+const maxScale = 1000
+
+// check says what is wrong, by the name of the field.
+func (t *Trace) check(field func(string, error)) {
+	if _, err := dataset.ParseFormat(t.Format); err != nil {
+		field("trace.format", err)
+	}
+	if t.Unit != "" {
+		_, err := dataset.ParseUnit(t.Unit)
+		field("trace.unit", err)
+	}
+	if t.Dither != "" && t.Dither != ditherQuantum {
+		if d, err := time.ParseDuration(t.Dither); err != nil || d <= 0 {
+			field("trace.dither", fmt.Errorf("%q is neither quantum nor a duration above 0", t.Dither))
+		}
+	}
+	s := t.Scale
+	if s == nil {
+		return
+	}
+	if !(s.Factor > 0 && s.Factor <= maxScale) {
+		field("trace.scale.factor", fmt.Errorf("%v is not above 0 and at most %d", s.Factor, maxScale))
+	}
+	switch {
+	case s.By != Thinning && s.By != Compression && s.By != Superposition:
+		field("trace.scale.by", fmt.Errorf("%q is none of %s, %s, %s", s.By, Thinning, Compression, Superposition))
+	case s.By == Thinning && s.Factor > 1:
+		field("trace.scale.factor", errors.New("thinning only lowers a rate: want at most 1"))
+	case s.By == Superposition && s.Factor < 1:
+		field("trace.scale.factor", errors.New("superposition only raises a rate: want at least 1"))
+	}
+}
+
+const ditherQuantum = "quantum"
+
+// describe says what is done to the trace.
+func (t *Trace) describe() string {
+	d := "; trace " + filepath.Base(t.File)
+	if t.Dither != "" {
+		d += ", stamps dithered"
+		if t.Dither != ditherQuantum {
+			d += " by " + t.Dither
+		}
+	}
+	if t.Scale != nil {
+		d += fmt.Sprintf(", rate times %v by %s", t.Scale.Factor, t.Scale.By)
+	}
+	return d
 }
 
 // TraceSummary is what one pass over a trace finds.

@@ -1,0 +1,227 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"time"
+
+	"github.com/assay-bench/assay/dataset"
+)
+
+// TraceFile is the trace of a workload, opened once to see what is in it.
+type TraceFile struct {
+	// Summary of the file as recorded: before dithering and scaling.
+	Summary dataset.Summary
+	// SHA256 of the file, in hexadecimal; empty for a directory.
+	SHA256 string
+
+	trace  Trace
+	o      dataset.Options
+	seed   uint64
+	dither time.Duration
+	prompt bool // its lengths are used
+	output bool
+	time   bool
+}
+
+// OpenTrace reads the trace of a workload through, and finds all that is wrong
+// with it. The seed is that of dithering and scaling.
+func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
+	spec = spec.Resolve()
+	if err := spec.Validate(); err != nil {
+		return nil, err
+	}
+	if spec.Trace == nil {
+		return nil, errors.New("the workload follows no trace")
+	}
+	f := &TraceFile{
+		trace: *spec.Trace, seed: seed,
+		prompt: spec.PromptTokens.Dist == FromTrace, output: spec.OutputTokens.Dist == FromTrace,
+		time: spec.Arrival.Process == ByTrace,
+	}
+	var err error
+	if f.o, err = f.options(); err != nil {
+		return nil, err
+	}
+	if err := f.hash(); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	r, err := dataset.Open(f.trace.File, f.o)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	defer r.Close()
+	if f.Summary, err = dataset.Scan(r); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	return f, f.setDither()
+}
+
+func (f *TraceFile) options() (dataset.Options, error) {
+	// Block ids are not replayed here; whether they fit is not asked.
+	o := dataset.Options{SkipBad: f.trace.SkipBad, Unit: dataset.Unit(f.trace.Unit), AnyBlocks: true, Seed: f.seed}
+	if f.trace.AnySpan {
+		o.MaxSpan = -1
+	}
+	var err error
+	o.Format, err = dataset.ParseFormat(f.trace.Format)
+	for field, column := range f.trace.Columns {
+		if o.Columns == nil {
+			o.Columns = make(map[dataset.Field]string)
+		}
+		o.Columns[dataset.Field(field)] = column
+	}
+	return o, err
+}
+
+// hash finds the file's own hash, and holds it against the one that was stated.
+func (f *TraceFile) hash() error {
+	file, err := os.Open(f.trace.File)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || info.IsDir() {
+		return err
+	}
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return err
+	}
+	f.SHA256 = hex.EncodeToString(h.Sum(nil))
+	if want := f.trace.SHA256; want != "" && want != f.SHA256 {
+		return fmt.Errorf("%s is not the file that was meant: its sha256 is %s, not %s", f.trace.File, f.SHA256, want)
+	}
+	return nil
+}
+
+func (f *TraceFile) setDither() error {
+	switch f.trace.Dither {
+	case "":
+	case ditherQuantum:
+		f.dither = f.Summary.Quantum
+		if f.dither == 0 {
+			return errors.New("trace.dither: the stamps have no quantum")
+		}
+	default:
+		f.dither, _ = time.ParseDuration(f.trace.Dither) // it was checked
+	}
+	return nil
+}
+
+// Note says what is in the file and what is done to it, for the eyes of who
+// starts the run.
+func (f *TraceFile) Note() string {
+	note := f.Summary.String()
+	if f.dither > 0 {
+		note += fmt.Sprintf("; dithered by %v", f.dither)
+	}
+	if s := f.trace.Scale; s != nil {
+		note += fmt.Sprintf("; %s: %.4g/s", s.By, f.Summary.Rate*s.Factor)
+		if s.By == Compression {
+			note += fmt.Sprintf(" over %v", time.Duration(float64(f.Summary.Span())/s.Factor).Round(time.Millisecond))
+		}
+	}
+	return note
+}
+
+// Rows starts at the first row; see [NewTracePlan].
+func (f *TraceFile) Rows() (Rows, error) {
+	src, done, err := f.scaled()
+	if err != nil {
+		return nil, err
+	}
+	return &traceFileRows{f: f, src: src, done: done}, nil
+}
+
+// recorded is the file with its stamps dithered.
+func (f *TraceFile) recorded() (dataset.Source, func(), error) {
+	r, err := dataset.Open(f.trace.File, f.o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.dither == 0 {
+		return r, r.Close, nil
+	}
+	src, err := dataset.Dither(r, f.dither, f.seed)
+	return src, r.Close, err
+}
+
+func (f *TraceFile) scaled() (dataset.Source, func(), error) {
+	s := f.trace.Scale
+	if s == nil {
+		return f.recorded()
+	}
+	if s.By == Superposition {
+		copies := int(math.Ceil(s.Factor))
+		all, err := dataset.Superpose(f.recorded, copies, f.Summary.Span()+f.dither, f.seed)
+		if err != nil {
+			return nil, nil, err
+		}
+		src, err := dataset.Thin(all, s.Factor/float64(copies), f.seed)
+		return src, all.Close, err
+	}
+	src, done, err := f.recorded()
+	if err != nil {
+		return nil, nil, err
+	}
+	if s.By == Thinning {
+		src, err = dataset.Thin(src, s.Factor, f.seed)
+	} else {
+		src, err = dataset.Compress(src, s.Factor)
+	}
+	return src, done, err
+}
+
+// traceFileRows are the rows of a pass.
+type traceFileRows struct {
+	f    *TraceFile
+	src  dataset.Source
+	done func()
+}
+
+// Next implements [Rows]. A failed row has no lengths.
+func (r *traceFileRows) Next() (at time.Duration, prompt, output int, ok bool, err error) {
+	row, err := r.src.Next()
+	if err != nil {
+		r.close()
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		return 0, 0, 0, false, err
+	}
+	if row.Failed {
+		return row.At, 0, 0, true, nil
+	}
+	missing := ""
+	switch {
+	case r.f.time && !row.Timed:
+		missing = "stamp"
+	case r.f.prompt && row.PromptTokens == dataset.Unknown:
+		missing = "number of prompt tokens"
+	case r.f.output && row.OutputTokens == dataset.Unknown:
+		missing = "number of output tokens"
+	}
+	if missing != "" {
+		r.close()
+		return 0, 0, 0, false, fmt.Errorf("%s:%d: the row has no %s", r.f.trace.File, row.Line, missing)
+	}
+	if !r.f.time {
+		row.At = 0 // the order of time is not asked for
+	}
+	// A length that is not used may be missing.
+	return row.At, max(row.PromptTokens, 1), max(row.OutputTokens, 1), true, nil
+}
+
+func (r *traceFileRows) close() {
+	if r.done != nil {
+		r.done()
+		r.done = nil
+	}
+}
