@@ -271,3 +271,12 @@ func mean(x []float64) float64 {
 	}
 	return sum / float64(len(x))
 }
+
+// Uncalibrated makes prompts as Calibrate does, without a server: a word is taken
+// for a token, so lengths are about right and no more.
+func Uncalibrated(o CalibrateOptions) *Content {
+	c := newContent(&o)
+	first := alphabets()[0]
+	c.units, c.sep, c.additive, c.method = first.units, first.sep, true, methodUncalibrated
+	return c
+}

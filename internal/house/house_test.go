@@ -33,7 +33,7 @@ func edges() map[string][]string {
 		"dataset": {},
 		// floor 2
 		"wire":     {"record", "internal/clock"},
-		"workload": {"arrival", "dataset", "record"},
+		"workload": {"arrival", "dataset", "record", "stat"}, // stat: what a workload looks like
 		"engine":   {"stat"},
 		"result":   {"record", "stat", "environ"}, // a run holds its environment log
 		// floor 3

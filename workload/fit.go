@@ -1,0 +1,171 @@
+package workload
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/assay-bench/assay/arrival"
+	"github.com/assay-bench/assay/stat"
+)
+
+// LengthFit is a simple distribution beside observed lengths.
+type LengthFit struct {
+	Length Length
+	// Distance is the largest difference of the two cumulative distributions
+	// (Kolmogorov-Smirnov): the share of requests by which they differ at most.
+	Distance float64
+}
+
+// FitLengths fits simple distributions to lengths, the nearest first. Each is cut
+// to the bounds that were seen. A table of quantiles is among them: it comes near
+// to anything, and says nothing of why.
+func FitLengths(x []int) []LengthFit {
+	if len(x) == 0 {
+		return nil
+	}
+	sorted := slices.Sorted(slices.Values(x))
+	var fits []LengthFit
+	for _, l := range nearby(sorted) {
+		s, err := l.sampler()
+		if l.Validate() != nil || err != nil {
+			continue
+		}
+		fits = append(fits, LengthFit{l, distance(sorted, s)})
+	}
+	slices.SortStableFunc(fits, func(a, b LengthFit) int { return cmp.Compare(a.Distance, b.Distance) })
+	return fits
+}
+
+// nearby distributions for ascending lengths: by moments, the lognormal and the Pareto by
+// maximum likelihood.
+func nearby(sorted []int) []Length {
+	low, high := sorted[0], sorted[len(sorted)-1]
+	if low == high {
+		return []Length{FixedLength(low)}
+	}
+	f := floats(sorted)
+	mean, cv := stat.Mean(f), stat.CV(f)
+	logs := make([]float64, len(f))
+	above := 0.0
+	for i, v := range f {
+		logs[i] = math.Log(v)
+		above += logs[i] - math.Log(float64(low)-0.5)
+	}
+	out := []Length{
+		UniformLength(low, high),
+		{Dist: Normal, Mean: short(mean), CV: short(cv), Min: low, Max: high},
+		{Dist: LogNormal, Median: short(math.Exp(stat.Mean(logs))), Sigma: short(stat.StdDev(logs)), Min: low, Max: high},
+		{Dist: Gamma, Mean: short(mean), CV: short(cv), Min: low, Max: high},
+		{Dist: Pareto, Alpha: short(float64(len(f)) / above), Min: low, Max: high},
+	}
+	table := Length{Dist: Quantiles, Min: low, Max: high}
+	for _, q := range table.quantiles() {
+		if v := stat.Quantile(f, probability(q.name), 7); len(f) >= 1000 || q.name != "p999" {
+			*q.at = short(v)
+		}
+	}
+	return append(out, table)
+}
+
+// short has four digits: more are noise of the sample.
+func short(x float64) float64 {
+	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
+		return x
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(math.Abs(x)))-3)
+	if unit >= 1 {
+		return math.Round(x/unit) * unit
+	}
+	return math.Round(x*math.Round(1/unit)) / math.Round(1/unit)
+}
+
+// quantilePoints at which a fit is compared with a sample.
+const quantilePoints = 2000
+
+// distance is that of a sample and of a distribution given by its quantiles.
+func distance(sorted []int, s *sampler) float64 {
+	d := 0.0
+	n := float64(len(sorted))
+	for i := range quantilePoints {
+		// Of the fit, a share of at most u is below v and at least u is up to v.
+		u := (float64(i) + 0.5) / quantilePoints
+		v := s.quantile(u)
+		below, _ := slices.BinarySearch(sorted, v)
+		upTo, _ := slices.BinarySearch(sorted, v+1)
+		d = max(d, float64(below)/n-u, u-float64(upTo)/n)
+	}
+	return d
+}
+
+// ArrivalFit is a simple process beside observed arrivals.
+type ArrivalFit struct {
+	Arrival Arrival
+	// Distance of the gaps from the process's own (Kolmogorov-Smirnov), from 0 to
+	// 1, and the least that a sample of this size would be rejected for at alpha
+	// 0.001 were the parameters known beforehand.
+	Distance, Rejected float64
+}
+
+// FitArrivals fits processes with independent gaps to times in nanoseconds that
+// do not fall, the nearest first. Their rate is the mean, their CV that of the
+// gaps. What they cannot have, a rate that changes in time, shows in the
+// dispersion of counts, not here.
+func FitArrivals(at []int64) []ArrivalFit {
+	p := profileArrivals(at)
+	if p == nil || p.Rate == 0 || p.CV == nil || arrival.CheckRate(p.Rate) != nil {
+		return nil
+	}
+	gaps := make([]float64, len(at)-1)
+	for i := range gaps {
+		gaps[i] = float64(at[i+1]-at[i]) / 1e9
+	}
+	slices.Sort(gaps)
+	rate, cv := short(p.Rate), short(*p.CV)
+	var fits []ArrivalFit
+	for _, a := range []Arrival{
+		{Process: Constant, Rate: rate},
+		{Process: Poisson, Rate: rate},
+		{Process: Gamma, Rate: rate, CV: cv},
+		{Process: Weibull, Rate: rate, CV: cv},
+		{Process: Lomax, Rate: rate, CV: cv},
+		{Process: Hyperexponential, Rate: rate, CV: cv},
+	} {
+		if cdf := a.gapCDF(); a.check() == nil && cdf != nil {
+			fits = append(fits, ArrivalFit{a, roundedKS(gaps, cdf), 1.9495 / math.Sqrt(float64(len(gaps)))})
+		}
+	}
+	slices.SortStableFunc(fits, func(a, b ArrivalFit) int { return cmp.Compare(a.Distance, b.Distance) })
+	return fits
+}
+
+// roundedKS is the Kolmogorov-Smirnov distance of ascending gaps that are known
+// to a nanosecond: what rounding explains does not count.
+func roundedKS(gaps []float64, cdf func(float64) float64) float64 {
+	d, n := 0.0, float64(len(gaps))
+	for i, x := range gaps {
+		d = max(d, cdf(x-1.5e-9)-float64(i)/n, float64(i+1)/n-cdf(x+1.5e-9))
+	}
+	return d
+}
+
+// gapCDF is the distribution of the gaps in seconds; nil if it has none.
+func (a Arrival) gapCDF() func(float64) float64 {
+	switch a.Process {
+	case Constant:
+		return func(x float64) float64 {
+			if x < 1/a.Rate {
+				return 0
+			}
+			return 1
+		}
+	case Poisson:
+		return func(x float64) float64 { return -math.Expm1(-a.Rate * x) }
+	}
+	p, err := a.process(rand.NewPCG(0, 0))
+	if r, ok := p.(*arrival.Renewal); ok && err == nil {
+		return r.CDF
+	}
+	return nil
+}
