@@ -141,42 +141,53 @@ func (l *Ladder) Limit(n int) {
 // called after every step.
 func (l *Ladder) Climb(ctx context.Context, run func(context.Context, Drive, Load) (*Figures, error), told func(Step)) (*Result, error) {
 	r := &Result{Format: format}
-	busy, best, err := l.part(ctx, r, l.Busy, busyEvery, run, told)
+	busy, err := l.part(ctx, r, l.Busy, busyEvery, run, told)
 	if err != nil {
 		return nil, err
 	}
 	r.EventsLimit = busy
-	wide, _, err := l.part(ctx, r, l.Wide, wideEvery, run, told)
+	wide, err := l.part(ctx, r, l.Wide, wideEvery, run, told)
 	if err != nil {
 		return nil, err
 	}
 	r.StreamsLimit = wide
-	if best.Streams == 0 { // not even the first busy step held: nothing to compare
+	best := r.best()
+	if best == nil { // not even the first steps held: nothing to compare
 		return r, nil
 	}
-	r.Bare, err = run(ctx, Bare, best)
+	r.Bare, err = run(ctx, Bare, best.Load)
 	return r, err
 }
 
 // part climbs until a step fails. Limit says what ended it.
-func (l *Ladder) part(ctx context.Context, r *Result, streams []int, every time.Duration, run func(context.Context, Drive, Load) (*Figures, error), told func(Step)) (limit string, best Load, err error) {
+func (l *Ladder) part(ctx context.Context, r *Result, streams []int, every time.Duration, run func(context.Context, Drive, Load) (*Figures, error), told func(Step)) (limit string, err error) {
 	for _, n := range streams {
 		load := NewLoad(n, every, l.Duration, false)
 		s, err := l.step(ctx, load, run)
 		if err != nil {
-			return "", best, err
+			return "", err
 		}
 		r.Steps = append(r.Steps, s)
 		told(s)
 		if s.Verdict != OK {
-			return s.Verdict, best, nil
+			return s.Verdict, nil
 		}
 		r.MaxStreams = max(r.MaxStreams, n)
-		if s.Rate > r.MaxEvents {
-			r.MaxEvents, best = s.Rate, load
+		r.MaxEvents = max(r.MaxEvents, s.Rate)
+	}
+	return EndOfLadder, nil
+}
+
+// best is the step that was OK with the most events/s.
+func (r *Result) best() *Step {
+	var best *Step
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Verdict == OK && (best == nil || s.Rate > best.Rate) {
+			best = s
 		}
 	}
-	return EndOfLadder, best, nil
+	return best
 }
 
 // step measures a load, and once more if it fails: something else may have run.

@@ -66,6 +66,9 @@ func TestClimb(t *testing.T) {
 			if r.MaxEvents != tt.events || r.MaxStreams != tt.streams || r.EventsLimit != tt.why[0] || r.StreamsLimit != tt.why[1] {
 				t.Errorf("%.0f events/s (%s), %d streams (%s); want %.0f, %d, %v", r.MaxEvents, r.EventsLimit, r.MaxStreams, r.StreamsLimit, tt.events, tt.streams, tt.why)
 			}
+			if r.Bare != nil && r.Bare.Load.Rate() < tt.events {
+				t.Errorf("the bare loop was given %v", r.Bare.Load)
+			}
 			if told != len(r.Steps) || (r.Bare != nil) != (r.MaxEvents > 0) {
 				t.Errorf("told of %d steps of %d; bare %v", told, len(r.Steps), r.Bare)
 			}
