@@ -160,6 +160,9 @@ func (s *jsonSource) next(row *Row) error {
 	case Weka:
 		err = s.weka(row, raw)
 	case Bodies:
+		if raw[0] == '"' {
+			return errObject
+		}
 		return setBody(row, raw)
 	default:
 		return s.flat(row, raw)
