@@ -33,6 +33,10 @@ func (c *clientSide) add(a *record.Attempt) {
 	if a.Outcome == record.StaleConnection {
 		c.stale++
 	}
+	switch a.Outcome {
+	case record.ConnectDNS, record.ConnectTCP, record.ConnectTLS, record.TimeoutConnect:
+		return // nobody was there to send to: no fault of ours
+	}
 	if a.Try == 0 {
 		c.due++
 		if a.Sent.Known() {
@@ -63,9 +67,14 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 			v.Verdict, v.Cause = result.Invalid, ch.Text
 		}
 	}
-	late := atMost("send lateness p99", "ms", p99(c.lateness), ms(l.SendLateness))
+	if c.attempts == 0 {
+		v.Verdict, v.Cause = result.NotChecked, "no attempt was due in the window: nothing to judge"
+		return v
+	}
+	late := atMost("send lateness "+nameP99(len(c.lateness)), "ms", p99(c.lateness), ms(l.SendLateness))
+	late.Text += fmt.Sprintf(", n %d", len(c.lateness))
 	if worst := p99(c.setUp); worst != nil {
-		late.Text += fmt.Sprintf(", beside connection set-up p99 %s ms", num(*worst))
+		late.Text += fmt.Sprintf("; connection set-up, not in it: p99 %s ms", num(*worst))
 	}
 	check(late)
 	if readLag != nil && readLag.N > 0 {
@@ -73,7 +82,9 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 		if worst == nil { // too few events: the largest is stricter
 			worst = readLag.Max
 		}
-		check(atMost("read lag p99", "ms", worst, ms(l.ReadLag)))
+		lag := atMost("read lag "+nameP99(readLag.N), "ms", worst, ms(l.ReadLag))
+		lag.Text += fmt.Sprintf(", n %d events; in no figure, since their stamps are the kernel's", readLag.N)
+		check(lag)
 	}
 	check(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced))
 	check(atLeast("due requests sent", "share", share(c.sent, c.due), l.Sent))
@@ -134,6 +145,14 @@ func p99(x []float64) *float64 {
 	}
 	slices.Sort(x)
 	return new(stat.Quantile(x, 0.99, stat.Type7))
+}
+
+// nameP99 is what p99 of n samples is: where n(1-p) < 1, close to the largest.
+func nameP99(n int) string {
+	if !stat.Describable(n, 0.99) {
+		return "p99 (of few: about the largest)"
+	}
+	return "p99"
 }
 
 func share(part, whole int) *float64 {

@@ -63,9 +63,11 @@ func (f *findings) warnings(t *result.Target) []result.Warning {
 	if w, ok := f.lockstep(); ok {
 		out = append(out, w)
 	}
-	// Opened, and none of them in place of one that was closed: as was asked for.
-	asked := f.info.Health.ConnOpened > 0 && f.info.Health.ConnReconnects == 0
-	if f.requests > 0 && 2*f.reopened > f.requests && !asked {
+	// A pool that only grew, or connections that were asked for one by one, are no
+	// reconnects: most of them must stand in place of one that was closed.
+	h := f.info.Health
+	closed := h.ConnOpened == 0 || 2*h.ConnReconnects > h.ConnOpened // 0: not counted
+	if f.requests > 0 && 2*f.reopened > f.requests && closed {
 		out = append(out, result.Warning{Code: "reconnects", Text: fmt.Sprintf(
 			"%d of %d requests needed a new connection: the server closes them after replies; connect and TLS times come before TTFT, and are in TTFT from schedule",
 			f.reopened, f.requests)})

@@ -17,6 +17,7 @@ func TestReconnects(t *testing.T) {
 		want   bool
 	}{
 		"closed by the server": {result.ClientHealth{ConnOpened: 10, ConnReconnects: 9}, true},
+		"a pool that grew":     {result.ClientHealth{ConnOpened: 10, ConnReconnects: 3}, false},
 		"one for each request": {result.ClientHealth{ConnOpened: 10}, false},
 		"not known":            {result.ClientHealth{}, true},
 	} {

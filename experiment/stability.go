@@ -66,7 +66,7 @@ func (s *stability) verdict() result.StabilityVerdict {
 	if w.Length() <= 0 || min(due, done) < bins*leastInBin {
 		return result.StabilityVerdict{
 			Verdict: result.Undecided,
-			Cause: fmt.Sprintf("too short to tell: %d requests became due and %d ended in the window, %d of each are needed",
+			Cause: fmt.Sprintf("too short to tell: %d requests became due and %d ended in the window, %d of each are needed: give a longer --duration, or --requests %[3]d",
 				due, done, bins*leastInBin),
 		}
 	}
@@ -134,7 +134,8 @@ func trendCheck(name, unit string, series []float64, least float64) trendResult 
 		Name: name, Value: &t.P, Unit: "p (Mann-Kendall)", Threshold: new(alpha),
 		OK: !(t.P < alpha) || math.Abs(change) < max(least, material*mean),
 	}
-	c.Text = fmt.Sprintf("%s: %s %s over the window about a mean of %s (%s)", name, signed(change), unit, num(mean), probability(t.P))
+	c.Text = fmt.Sprintf("%s: %s %s over the window about a mean of %s (%s; from ±%s on it counts)",
+		name, signed(change), unit, num(mean), probability(t.P), num(max(least, material*mean)))
 	return trendResult{c, slope}
 }
 

@@ -39,12 +39,13 @@ type Stage struct {
 	stopAt       record.Stamp // when sending stopped
 	inFlight     int
 	flushed      record.Stamp
+	sampled      record.Stamp
 	halted       string
 	err          error
 
-	live      *hdrhistogram.Histogram // TTFT so far, us; live view only
-	liveOut   int64                   // output tokens completed so far
-	liveSince record.Stamp
+	live    *hdrhistogram.Histogram // TTFT so far, us; live view only
+	liveOut int64                   // output tokens completed so far
+	marks   []mark                  // of liveOut, over the last seconds
 }
 
 // NewStage prepares a stage whose attempts go to rec.
@@ -128,9 +129,10 @@ func (s *Stage) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop,
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight = inFlight
+	s.mark(now)
 	s.flush(now)
 	if s.started == 0 {
-		s.started, s.liveSince = now, now
+		s.started = now
 	}
 	if s.halted != "" {
 		s.halt(now)
@@ -149,6 +151,27 @@ func (s *Stage) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop,
 	return false, false
 }
 
+// mark is how much output had been completed at a moment.
+type mark struct {
+	at  record.Stamp
+	out int64
+}
+
+// liveSpan is what a live rate is taken over.
+const liveSpan = 5 * time.Second
+
+// mark keeps the marks of about the last liveSpan.
+func (s *Stage) mark(now record.Stamp) {
+	if n := len(s.marks); n > 0 && now < s.marks[n-1].at.Add(tickSpacing) {
+		return
+	}
+	old := 0
+	for old+1 < len(s.marks) && now > s.marks[old+1].at.Add(liveSpan) {
+		old++
+	}
+	s.marks = append(s.marks[old:], mark{now, s.liveOut})
+}
+
 // flush lets the recorder put what it has on disk once a second.
 func (s *Stage) flush(now record.Stamp) {
 	if now < s.flushed.Add(time.Second) {
@@ -160,8 +183,16 @@ func (s *Stage) flush(now record.Stamp) {
 	}
 }
 
+// tickSpacing is the least distance of two samples of the number in flight; a
+// runner may tick more often.
+const tickSpacing = 200 * time.Millisecond
+
 func (s *Stage) tickWarmup(now record.Stamp) {
 	spent := time.Duration(now - s.started)
+	if now >= s.sampled.Add(tickSpacing) {
+		s.sampled = now
+		s.warm.tick(s.inFlight)
+	}
 	switch {
 	case s.warm.completions() >= s.lookAt() && s.look():
 		s.warmupResult.Detected = true
@@ -272,7 +303,8 @@ type Live struct {
 	Elapsed   time.Duration // since the first tick
 	InFlight  int
 	Completed int
-	// OutputTPS is output tokens of completed requests per second so far.
+	// OutputTPS is output tokens of the requests that completed in about the last
+	// five seconds, per second.
 	OutputTPS float64
 	// TTFTp50 of everything so far, warm-up included; 0 if there is none.
 	TTFTp50 time.Duration
@@ -285,7 +317,10 @@ func (s *Stage) Live(now record.Stamp) Live {
 	l := Live{Phase: s.phase, InFlight: s.inFlight, Completed: s.completed}
 	if s.started != 0 {
 		l.Elapsed = time.Duration(now - s.started)
-		l.OutputTPS = float64(s.liveOut) / max(l.Elapsed.Seconds(), 1e-9)
+		if len(s.marks) > 0 {
+			first := s.marks[0]
+			l.OutputTPS = float64(s.liveOut-first.out) / max(time.Duration(now-first.at).Seconds(), 1e-9)
+		}
 	}
 	if s.live.TotalCount() > 0 {
 		l.TTFTp50 = time.Duration(s.live.ValueAtQuantile(50)) * time.Microsecond

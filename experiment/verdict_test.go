@@ -144,7 +144,7 @@ func TestOutsideTheWindow(t *testing.T) {
 		a.Phase = record.Cooldown
 	}
 	st := concludeHundred(change, result.ClientHealth{Cores: 2}, result.Target{}, 0)
-	if st.Client.Verdict != result.Valid || len(st.Warnings) > 0 || st.Ledger.Attempts != 0 || st.LedgerRun.Attempts != 100 {
+	if st.Client.Verdict != result.NotChecked || len(st.Warnings) > 0 || st.Ledger.Attempts != 0 || st.LedgerRun.Attempts != 100 {
 		t.Errorf("%s: %s, warnings %v, ledger %+v", st.Client.Verdict, st.Client.Cause, st.Warnings, st.Ledger)
 	}
 }

@@ -16,6 +16,8 @@ type warmup struct {
 	first    []float64 // TTFT, or E2E where nothing is streamed; ms
 	perToken []float64 // TPOT where it is defined; ms
 	inFlight []float64 // in flight at each completion
+	ticks    []float64 // in flight at each tick: at equal distances in time
+	most     float64   // in flight at any tick
 	medianAt int       // completions seen when the seed's rule fired, 0 if not
 }
 
@@ -47,8 +49,16 @@ func (w *warmup) settled() bool {
 }
 
 // least is how many completions must be seen before any verdict: in a closed
-// loop the first cohort starts together and is not typical, so two cohorts.
-func (w *warmup) least() int { return max(checkEvery, 2*w.plan.Concurrency) }
+// loop the first cohort starts together and is not typical, so two cohorts; in an
+// open one, twice as many as were ever in flight, since those that end first are
+// the ones that came first: of an overloaded server they look fine.
+func (w *warmup) least() int { return max(checkEvery, 2*w.plan.Concurrency, 2*int(w.most)) }
+
+// tick takes the number in flight at a moment.
+func (w *warmup) tick(inFlight int) {
+	w.ticks = append(w.ticks, float64(inFlight))
+	w.most = max(w.most, float64(inFlight))
+}
 
 // settledMSER reports whether MSER-5 finds the transient in the first third. A
 // constant series is settled.
@@ -56,19 +66,22 @@ func settledMSER(series []float64) bool {
 	return stat.MSER5(series).InFirstThird()
 }
 
-// growing is the stability guard: in an open loop, in-flight that rises over
-// the later half of the warm-up shows a queue that will not settle.
+// leastTicks is how long an open loop is watched before its queue is judged:
+// 5 s of ticks.
+const leastTicks = 20
+
+// growing is the stability guard: in an open loop, in-flight that rises over the
+// later half of the warm-up shows a queue that will not settle.
 func (w *warmup) growing() bool {
 	if !w.plan.OpenLoop {
 		return false
 	}
-	late := w.inFlight[len(w.inFlight)/2:]
-	if len(late) < 2*checkEvery {
-		return false
+	if len(w.ticks) < leastTicks {
+		return true // not known yet
 	}
-	batches := stat.BatchMeans(late, 10)
-	t := stat.MannKendall(batches)
-	return t.S > 0 && t.P < alpha && batches[len(batches)-1] > 1.2*batches[0]+1
+	late := stat.BatchMeans(w.ticks[len(w.ticks)/2:], 10)
+	t := stat.MannKendall(late)
+	return t.S > 0 && t.P < alpha && late[len(late)-1] > 1.1*late[0]+1
 }
 
 // medianRule returns the completions seen when the seed's rule had fired for

@@ -113,7 +113,7 @@ func (sh *sheet) excluded(m *result.Metrics) {
 		}
 	}
 	if len(g.keys) == 0 {
-		sh.row("excluded", "no completed request from any statistic")
+		sh.row("excluded", "none: every completed request is in every statistic")
 		return
 	}
 	var items []string

@@ -38,6 +38,7 @@ func rateLabel(name string) string {
 
 func (sh *sheet) goodput(g *result.Goodput) {
 	if g == nil {
+		sh.section("GOODPUT", "no limits were given: --slo ttft=1s,tpot=150ms,e2e=5s counts the requests that meet them")
 		return
 	}
 	sh.section("GOODPUT", fmt.Sprintf("%s %% of due requests met every limit: %d of %d", short(g.Percent, 2), g.Good, g.Due))
@@ -54,7 +55,9 @@ func (sh *sheet) goodput(g *result.Goodput) {
 		limits = append(limits, limit)
 	}
 	sh.row("limits", limits...)
-	sh.row("misses", counts(named(g.Misses), "no reason told")...)
+	if misses := counts(named(g.Misses), "no reason told"); g.Good < g.Due {
+		sh.row("misses", append(misses, "each counted once, by the first limit that it missed")...)
+	}
 	if g.OneToken > 0 {
 		sh.row("one token", times(g.OneToken, "request", "requests")+" judged on TTFT and E2E alone")
 	}

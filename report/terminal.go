@@ -223,17 +223,17 @@ func (sh *sheet) verdicts(st *result.Stage) {
 func (sh *sheet) finding(heading, word, cause string, checks []result.Check) {
 	word = cmp.Or(word, result.NotChecked)
 	sh.add(verdict{heading, word, cause})
-	var items []string
+	// One check a line: what failed must not be read into its neighbours.
 	for _, c := range checks {
 		text := cmp.Or(c.Text, c.Name)
+		if c.Text != "" && c.Text == cause {
+			continue
+		}
 		if !c.OK {
 			text = "FAILED: " + text
 		}
-		if c.Text == "" || c.Text != cause {
-			items = append(items, text)
-		}
+		sh.row("", text)
 	}
-	sh.row("", items...)
 }
 
 func (sh *sheet) files(r *result.Run) {
@@ -278,8 +278,29 @@ func (sh *sheet) banner(r *result.Run) {
 		if g := st.Goodput; g != nil && g.Due > 0 {
 			b = append(b, part{text: "goodput " + short(g.Percent, 2) + " %"})
 		}
+		b = append(b, headline(&st.Metrics)...)
 		sh.add(b)
 	}
+}
+
+// headline is the few figures that are looked for first, with what they are.
+func headline(m *result.Metrics) []part {
+	var out []part
+	add := func(text string, v *float64) {
+		if v != nil {
+			out = append(out, part{text: text + " " + optional(v) + " ms"})
+		}
+	}
+	switch {
+	case m.TTFT != nil:
+		add("TTFT p50", m.TTFT.P50)
+		if m.TPOT != nil {
+			add("TPOT mean", m.TPOT.Mean)
+		}
+	case m.E2E != nil:
+		add("E2E p50", m.E2E.P50)
+	}
+	return out
 }
 
 // stableWord is a verdict that can stand alone.

@@ -19,6 +19,8 @@ type Meta struct {
 	// is on disk. Ended says why not.
 	Complete bool   `json:"complete"`
 	Ended    string `json:"ended,omitempty"`
+	// Attempts is how many records a complete run has; fewer are a damaged file.
+	Attempts int64 `json:"attempts,omitzero"`
 	// Epoch is the wall time of stamp 0.
 	Epoch time.Time `json:"epoch"`
 	// EpochMonotonic is CLOCK_MONOTONIC at stamp 0 in nanoseconds, which relates

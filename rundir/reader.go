@@ -20,6 +20,7 @@ type Run struct {
 	Meta Meta
 
 	err      error
+	seen     int64 // records that the last Records read to the end of the file
 	warnings []result.Warning
 }
 
@@ -55,6 +56,15 @@ func (r *Run) Records(yield func(*record.Attempt, []record.Event) bool) {
 // Err is what stopped the last [Run.Records], nil at a proper end.
 func (r *Run) Err() error { return r.err }
 
+// Damage says what is missing of a run that was complete, after a
+// [Run.Records] that went to the end; "" if nothing is.
+func (r *Run) Damage() string {
+	if !r.Meta.Complete || r.seen >= r.Meta.Attempts {
+		return ""
+	}
+	return fmt.Sprintf("its files are damaged: %s has %d of the %d attempts that %s tells of", recordsFile, r.seen, r.Meta.Attempts, metaFile)
+}
+
 // Warnings about the files, such as a cut last line.
 func (r *Run) Warnings() []result.Warning { return r.warnings }
 
@@ -76,6 +86,7 @@ func (r *Run) read(yield func(*record.Attempt, []record.Event) bool) error {
 	events, closeEvents := r.openEvents()
 	defer closeEvents()
 
+	r.seen = 0
 	lines := bufio.NewReaderSize(f, 1<<18)
 	for n := 1; ; n++ {
 		line, err := readLine(lines)
@@ -88,11 +99,16 @@ func (r *Run) read(yield func(*record.Attempt, []record.Event) bool) error {
 		var a record.Attempt
 		if jerr := json.Unmarshal(line, &a); jerr != nil {
 			if err == io.EOF {
-				r.warn("cut-record", fmt.Sprintf("%s:%d is cut short and was left out: the run died while it was written", recordsFile, n))
+				why := "the run died while it was written"
+				if r.Meta.Complete {
+					why = "the file was damaged after the run"
+				}
+				r.warn("cut-record", fmt.Sprintf("%s:%d is cut short and was left out: %s", recordsFile, n, why))
 				return nil
 			}
 			return fmt.Errorf("%s:%d: %w", filepath.Join(r.Dir, recordsFile), n, jerr)
 		}
+		r.seen++
 		if !yield(&a, r.eventsOf(events, &a)) {
 			return nil
 		}

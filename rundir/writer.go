@@ -36,6 +36,7 @@ type Writer struct {
 	files   []*os.File
 	line    []byte
 	dirty   bool
+	count   int64
 }
 
 // Create makes parent/<UTC time of the epoch>-<short id> and the files in it, with
@@ -103,6 +104,7 @@ func (w *Writer) Append(a *record.Attempt, events []record.Event) error {
 	if _, err := w.records.Write(append(line, '\n')); err != nil {
 		return fmt.Errorf("writing %s: %w", recordsFile, err)
 	}
+	w.count++
 	return w.appendCSV(a)
 }
 
@@ -180,7 +182,7 @@ func (w *Writer) Close(complete bool, ended string) error {
 	if cerr := w.closeFiles(); err == nil {
 		err = cerr
 	}
-	w.meta.Complete, w.meta.Ended = complete && err == nil, ended
+	w.meta.Complete, w.meta.Ended, w.meta.Attempts = complete && err == nil, ended, w.count
 	if err != nil && ended == "" {
 		w.meta.Ended = err.Error()
 	}

@@ -78,6 +78,9 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 			return nil, usageError{err}
 		}
 	}
+	if damage := r.Damage(); damage != "" {
+		out.Complete, out.Ended = false, damage
+	}
 	if !out.Complete && out.Ended == "" {
 		out.Ended = "it died, or is not over yet"
 	}

@@ -300,7 +300,7 @@ func (t *Target) judgeProbe(a *record.Attempt) error {
 	case a.Status == http.StatusNotFound && strings.Contains(strings.ToLower(a.Error), "model"):
 		return targetErrorf(nil, "%s does not know the model %q (%s)", where, t.Options.Model, a.Error)
 	case a.Status == http.StatusNotFound || a.Status == http.StatusMethodNotAllowed || a.Status == http.StatusBadRequest || a.Status == http.StatusNotImplemented:
-		return &dialectRefused{targetErrorf(nil, "%s refuses a %s request: %s", where, t.Dialect.Name(), a.Error)}
+		return &dialectRefused{targetErrorf(nil, "%s refuses requests of %s: %s", where, t.Dialect.Name(), a.Error)}
 	case a.Outcome == record.NotDialect && a.Streamed:
 		return targetErrorf(nil, "%s does not stream as asked: %s. Measure E2E alone with --no-stream", where, a.Error)
 	case a.Outcome == record.Truncated && a.Events == 0:

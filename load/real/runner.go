@@ -46,6 +46,9 @@ type Runner struct {
 	asleep  record.Stamp // until when the pacer sleeps
 	freed   record.Stamp // when a slot was freed last
 	quit    bool         // the load was stopped: nothing is sent any more
+	// When it was stopped, and what was due then and held back.
+	stoppedAt record.Stamp
+	held      []sched.Action
 
 	obs   Observer
 	ended chan *exchange
@@ -85,7 +88,11 @@ func (r *Runner) Run(ctx context.Context, obs Observer) error {
 	r.obs = obs
 	cut, cutOff := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cutOff(nil)
-	defer context.AfterFunc(ctx, func() { cutOff(errInterrupted) })()
+	// First nothing new, then the cut: a slot that the cut frees must not be due again.
+	defer context.AfterFunc(ctx, func() {
+		r.stopSending(cut)
+		cutOff(errInterrupted)
+	})()
 
 	build := make(chan struct{})
 	buildErr := make(chan error, 1)
@@ -324,23 +331,31 @@ func (r *Runner) deliver(x *exchange) {
 	r.pool.Put(x)
 }
 
-// stop ends the load. What was due and held back is told as never sent.
-func (r *Runner) stop(cut context.Context) {
+// stopSending ends the load: nothing becomes due any more. What was due and held
+// back is kept, to be told as never sent.
+func (r *Runner) stopSending(cut context.Context) {
 	r.mu.Lock()
-	now := r.now()
-	r.quit = true
-	if r.started && cut.Err() == nil {
-		r.launch(cut, r.sched.Wake(now, nil)) // what the pacer would have sent by now
+	defer r.mu.Unlock()
+	if r.quit {
+		return
 	}
-	held := r.sched.Stop(now, nil)
-	for _, h := range held {
+	r.quit, r.stoppedAt = true, r.now()
+	if r.started && cut.Err() == nil {
+		r.launch(cut, r.sched.Wake(r.stoppedAt, nil)) // what the pacer would have sent by now
+	}
+	r.held = r.sched.Stop(r.stoppedAt, nil)
+	for _, h := range r.held {
 		r.obs.Due(h.Scheduled)
 	}
-	r.mu.Unlock()
-	for _, h := range held {
+}
+
+// stop ends the load, and tells of what was never sent.
+func (r *Runner) stop(cut context.Context) {
+	r.stopSending(cut)
+	for _, h := range r.held {
 		a := record.Attempt{
 			Request: h.Request.Index, PromptTokensAsked: h.Request.PromptTokens, MaxTokens: h.Request.MaxTokens,
-			Streamed: r.target.Options.Stream, Scheduled: h.Scheduled, Ended: now,
+			Streamed: r.target.Options.Stream, Scheduled: h.Scheduled, Ended: r.stoppedAt,
 			Outcome: record.NeverSent, Error: "held back until the run ended",
 		}
 		r.target.identify(&a)
