@@ -70,10 +70,14 @@ func (s *stability) verdict() result.StabilityVerdict {
 				due, done, bins*leastInBin),
 		}
 	}
+	v := s.closedLoop()
 	if s.info.OpenLoop {
-		return s.openLoop(due, done)
+		v = s.openLoop(due, done)
 	}
-	return s.closedLoop()
+	if v.Verdict == result.Stable && s.info.Warmup.Capped != "" {
+		v.Verdict, v.Cause = result.Undecided, "the warm-up was not stabilised, so that what the window shows may still be on its way"
+	}
+	return v
 }
 
 func (s *stability) openLoop(due, done int) result.StabilityVerdict {
@@ -85,6 +89,8 @@ func (s *stability) openLoop(due, done int) result.StabilityVerdict {
 	switch {
 	case !trend.OK && trend.slope > 0:
 		v.Verdict, v.Cause = result.Unstable, trend.Text
+	case trend.rising:
+		v.Verdict, v.Cause = result.Undecided, trend.Text+": it may be the begin of a queue that grows"
 	case !balance.OK && done < due:
 		v.Verdict, v.Cause = result.Unstable, balance.Text
 	case !trend.OK:
@@ -116,7 +122,13 @@ func (s *stability) closedLoop() result.StabilityVerdict {
 type trendResult struct {
 	result.Check
 	slope float64
+	// rising: a significant rise that is not material, but no trifle either.
+	rising bool
 }
+
+// trifle is the change, as a share of the mean, below which a significant rise
+// of the number in flight is no reason for doubt.
+const trifle = 0.03
 
 // trendCheck asks for a monotone trend over the bins that is both significant
 // (Mann-Kendall) and material (Theil-Sen). least is the smallest change in the
@@ -136,7 +148,8 @@ func trendCheck(name, unit string, series []float64, least float64) trendResult 
 	}
 	c.Text = fmt.Sprintf("%s: %s %s over the window about a mean of %s (%s; from ±%s on it counts)",
 		name, signed(change), unit, num(mean), probability(t.P), num(max(least, material*mean)))
-	return trendResult{c, slope}
+	rising := c.OK && t.P < alpha && slope > 0 && change > max(least, trifle*mean)
+	return trendResult{c, slope, rising}
 }
 
 // inFlightByBin is the time-weighted number of attempts in flight in each bin.

@@ -263,6 +263,9 @@ func (sh *sheet) banner(r *result.Run) {
 	for i := range r.Stages {
 		st := &r.Stages[i]
 		client, stability := cmp.Or(st.Client.Verdict, result.NotChecked), cmp.Or(st.Stability.Verdict, result.NotChecked)
+		if figures := headline(&st.Metrics); figures != nil {
+			sh.add(banner(figures))
+		}
 		var b banner
 		if !r.Complete {
 			b = append(b, part{"PARTIAL", notComplete})
@@ -278,7 +281,6 @@ func (sh *sheet) banner(r *result.Run) {
 		if g := st.Goodput; g != nil && g.Due > 0 {
 			b = append(b, part{text: "goodput " + short(g.Percent, 2) + " %"})
 		}
-		b = append(b, headline(&st.Metrics)...)
 		sh.add(b)
 	}
 }
