@@ -74,7 +74,7 @@ func TestRefusals(t *testing.T) {
 			t.Cleanup(s.Close)
 			return s.URL
 		}, nil, `/v1/models answers HTTP 404 \(404 page not found\)`},
-		{"404 of the request", serve(fake{chat: reply(http.NotFound)}), nil, `/v1/chat/completions refuses a openai-chat request: HTTP 404|/v1/chat/completions refuses an openai-chat request: HTTP 404`},
+		{"404 of the request", serve(fake{chat: reply(http.NotFound)}), nil, `/v1/chat/completions refuses requests of openai-chat: HTTP 404`},
 		{"500 of the request", serve(fake{chat: reply(status(500, "application/json", `{"error":{"message":"out of memory"}}`))}), nil, `HTTP 500: out of memory`},
 		{"redirect of the list", serve(fake{models: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Location", "https://elsewhere.example/v1/models")
