@@ -38,7 +38,7 @@ type Step struct {
 	Figures
 	// Verdict is OK, or what was beyond its limit.
 	Verdict string `json:"verdict"`
-	// Tries it took: a step that fails is done twice.
+	// Tries it took: a step that fails is done again.
 	Tries int `json:"tries"`
 }
 
@@ -190,10 +190,13 @@ func (r *Result) best() *Step {
 	return best
 }
 
-// step measures a load, and once more if it fails: something else may have run.
+// maxTries of a step.
+const maxTries = 3
+
+// step measures a load, and again if it fails: something else may have run.
 func (l *Ladder) step(ctx context.Context, load Load, run func(context.Context, Drive, Load) (*Figures, error)) (Step, error) {
 	var s Step
-	for try := range 2 {
+	for try := range maxTries {
 		f, err := run(ctx, Assay, load)
 		if err != nil {
 			return s, err
