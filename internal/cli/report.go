@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/term"
 
@@ -38,8 +39,13 @@ func (c *reportCmd) Run(e *env) error {
 	return printRun(e, run, c.JSON)
 }
 
+// concludeGC is how lazy the collector may be over records; see Tune for why it is
+// lazier while they are made.
+const concludeGC = 50
+
 // conclude computes everything from a run directory alone.
 func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
+	debug.SetGCPercent(concludeGC) // nothing is measured any more: memory counts, not pauses
 	m := r.Meta
 	o := metric.Options{TPOT: m.TPOT, QuantileType: m.QuantileType, Percentiles: m.Percentiles, Seed: m.Seed}
 	if m.SLO != "" {
