@@ -77,6 +77,9 @@ func (s Summary) String() string {
 	fmt.Fprintf(&b, "%s: %d rows", s.Format.Title(), s.Rows)
 	if s.Timed > 0 {
 		fmt.Fprintf(&b, " over %s, %.4g/s (stamps in %s, %s)", round(s.Span()), s.Rate, s.Unit, s.From)
+		if own := shapeOf(s.Format).unit; own != "" && own != s.Unit {
+			fmt.Fprintf(&b, "; the format's own are in %s", own)
+		}
 	}
 	if s.Failed > 0 {
 		fmt.Fprintf(&b, "; %d failed", s.Failed)

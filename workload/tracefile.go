@@ -19,6 +19,8 @@ type TraceFile struct {
 	Summary dataset.Summary
 	// SHA256 of the file, in hexadecimal; empty for a directory.
 	SHA256 string
+	// FirstSkipped is what is wrong with the first of the malformed rows.
+	FirstSkipped error
 
 	trace  Trace
 	o      dataset.Options
@@ -59,6 +61,7 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 	if f.Summary, err = dataset.Scan(r); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
+	_, f.FirstSkipped = r.Skipped()
 	return f, f.setDither()
 }
 

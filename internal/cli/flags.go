@@ -46,6 +46,7 @@ type loadFlags struct {
 	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
 	ThinkTime    *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests, such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
 	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
+	Trace        *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
 	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
@@ -177,8 +178,27 @@ func (c *loadFlags) workload(w *workload.Spec) error {
 	put(&w.Arrival.MaxInFlight, c.MaxInFlight)
 	put(&w.PromptTokens, c.PromptTokens)
 	put(&w.OutputTokens, c.OutputTokens)
+	if c.Trace != nil {
+		c.follow(w)
+	}
 	put(&w.ThinkTime, c.ThinkTime)
 	put(&w.Ramp, c.Ramp)
 	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
 	return nil
+}
+
+// follow takes from the trace what no flag says.
+func (c *loadFlags) follow(w *workload.Spec) {
+	var t workload.Trace
+	put(&t, w.Trace)
+	t.File, w.Trace = *c.Trace, &t
+	if c.Rate == nil && c.Concurrency == nil && c.Arrival == nil && c.CV == nil {
+		w.Arrival, w.Concurrency = workload.Arrival{Process: workload.ByTrace, MaxInFlight: w.Arrival.MaxInFlight}, 0
+	}
+	if c.PromptTokens == nil {
+		w.PromptTokens = workload.Length{Dist: workload.FromTrace}
+	}
+	if c.OutputTokens == nil {
+		w.OutputTokens = workload.Length{Dist: workload.FromTrace}
+	}
 }

@@ -250,7 +250,7 @@ func (r *run) connect(ctx context.Context) (real.Features, error) {
 func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *workload.Content, error) {
 	spec := r.cfg.Workload
 	spec.ExactOutput = f.ExactOutput
-	plan, err := workload.NewPlan(spec, r.cfg.Seed)
+	plan, err := r.cfg.draw(spec, r.say)
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
@@ -351,7 +351,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()
 	}}}
-	err = errors.Join(runner.Run(ctx, watched), st.Err())
+	err = errors.Join(runner.Run(ctx, watched), st.Err(), plan.Err())
 	switch {
 	case ctx.Err() != nil:
 		st.Halt("interrupted")

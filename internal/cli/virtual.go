@@ -86,7 +86,7 @@ type virtualRun struct {
 }
 
 func (v *virtualRun) measure(ctx context.Context) (*result.Run, error) {
-	plan, err := workload.NewPlan(v.cfg.Workload, v.cfg.Seed)
+	plan, err := v.cfg.draw(v.cfg.Workload, v.say)
 	if err != nil {
 		return nil, usageError{err}
 	}
@@ -168,7 +168,7 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 		v.writer.Meta().Stages = []result.StageInfo{i}
 		return v.writer.SaveMeta()
 	}}
-	err = errors.Join(runner.Run(ctx, watched), st.Err())
+	err = errors.Join(runner.Run(ctx, watched), st.Err(), plan.Err())
 	info := st.Info(runner.Now())
 	info.Load, info.CappedTime = loadText(spec), runner.CappedTime()
 	info.Server = &result.ServerAccount{Text: "no account: there is no server in virtual time"}
