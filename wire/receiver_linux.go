@@ -29,7 +29,7 @@ type receiver struct {
 	// The read that is going on. The closure is made once, so that a read
 	// allocates nothing.
 	try   func(fd uintptr) bool
-	msg   unix.Msghdr
+	msg   mmsghdr
 	iov   unix.Iovec
 	ctl   [128]byte
 	n     int
@@ -40,8 +40,15 @@ type receiver struct {
 	each func(fd uintptr) bool
 	conn *stampConn
 	take func(p []byte, st ReadStamp) bool
+	cut  syscall.Errno // how the connection ended, behind what is still queued
 	more bool
 	err  error
+}
+
+// mmsghdr is struct mmsghdr of recvmmsg(2).
+type mmsghdr struct {
+	unix.Msghdr
+	length uint32
 }
 
 // newReceiver returns nil if the socket has no kernel stamps.
@@ -56,7 +63,7 @@ func newReceiver(c net.Conn, wall *wallOffset) *receiver {
 	}
 	var serr error
 	err = raw.Control(func(fd uintptr) { serr = askStamps(int(fd)) })
-	if err != nil || serr != nil {
+	if err != nil || serr != nil || !mayRecvmmsg() {
 		return nil
 	}
 	r := &receiver{raw: raw, wall: wall}
@@ -108,6 +115,33 @@ func (r *receiver) poll(fd int) bool {
 	}
 }
 
+// recvmmsg reads one message as poll does, but fails first if the connection has
+// an error pending, such as a reset: that this call looks before it takes data
+// is how it reports, by the manual page, what befell it between two messages.
+// What is queued can be read after that, since the error is told once.
+func (r *receiver) recvmmsg(fd uintptr) bool {
+	for {
+		r.msg.Control = &r.ctl[0]
+		r.msg.SetControllen(len(r.ctl))
+		_, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, fd, uintptr(unsafe.Pointer(&r.msg)), 1, unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case unix.EINTR:
+			continue
+		case unix.EAGAIN:
+			return false
+		}
+		r.n, r.errno = int(r.msg.length), errno
+		return true
+	}
+}
+
+// mayRecvmmsg reports whether the call gets as far as to look for its socket: a
+// sandbox may know recvmsg alone.
+func mayRecvmmsg() bool {
+	_, _, errno := syscall.RawSyscall6(unix.SYS_RECVMMSG, ^uintptr(0), 0, 0, unix.MSG_DONTWAIT, 0, 0)
+	return errno == unix.EBADF
+}
+
 // read is one raw read, as of net.Conn.
 func (r *receiver) read(p []byte, clk *clock.Clock) (int, ReadStamp, error) {
 	if len(p) == 0 {
@@ -150,7 +184,13 @@ func (r *receiver) stream(c *stampConn, take func(p []byte, st ReadStamp) bool) 
 }
 
 // readable reads what there is. It reports whether the stream is to be left; if
-// not, its caller waits: within one RawConn.Read no wake-up is lost.
+// not, its caller waits.
+//
+// Go's poller is edge-triggered: what came before the wake-up, or before
+// RawConn.Read, is not told again. So we may wait only when nothing is left: no
+// bytes and no FIN, which the length of the queue says, and no error, such as a
+// reset that came with the last data, for which recvmmsg looked before it read.
+// What comes after it has looked makes another wake-up, which is not lost.
 func (r *receiver) readable(fd uintptr) bool {
 	buf := largeBuffers.Get().(*[largeRead]byte)
 	defer largeBuffers.Put(buf)
@@ -159,27 +199,32 @@ func (r *receiver) readable(fd uintptr) bool {
 	r.msg.Iov, r.msg.Iovlen = &r.iov, 1
 	defer func() { r.iov.Base = nil }()
 	for range readsAtOnce {
-		if !r.recvmsg(fd) {
-			return false
-		}
-		now := r.conn.now()
+		some := r.recvmmsg(fd)
 		switch {
-		case r.errno != 0:
-			r.err = os.NewSyscallError("recvmsg", r.errno)
+		case some && r.errno != 0 && r.cut == 0:
+			r.cut = r.errno // behind the data
+			continue
+		case r.cut != 0 && (!some || r.errno != 0 || r.n == 0):
+			r.err = os.NewSyscallError("recvmsg", r.cut)
 			return true
+		case !some:
+			return false
 		case r.n == 0:
 			r.err = io.EOF
 			return true
 		}
+		now := r.conn.now()
 		st := ReadStamp{At: now, Read: now, Shared: r.n == len(buf)}
 		r.control(&st)
 		r.conn.note(&st)
 		if r.more = r.take(buf[:r.n], st); !r.more {
 			return true
 		}
-		// An empty queue is no reason to wait at once: Go's poller is edge-triggered,
-		// and a reset that came in one wake-up with the last data (it counts as no
-		// byte, unlike a FIN) would never be told again.
+		// Something that gives no stamps may be no Linux but for its system calls:
+		// its queue is read until it is empty.
+		if r.inq == 0 && st.Kernel && r.cut == 0 {
+			return false
+		}
 	}
 	return true
 }
