@@ -56,7 +56,7 @@ func TestGaps(t *testing.T) {
 	} {
 		c := serveGenClient{now: w, rnd: rand.New(rand.NewPCG(1, 1))}
 		var sum, square float64
-		const n = 200_000
+		const n = 100_000
 		for range n {
 			g := c.gap()
 			sum += g
