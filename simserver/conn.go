@@ -54,6 +54,8 @@ type conn struct {
 	drip     time.Duration
 	broken   bool // nothing can be written any more
 	closing  bool // close when all is written
+	// received is when the first byte of the request at hand was there; of serve only.
+	received int64
 	current  *stream
 }
 
@@ -72,6 +74,7 @@ func (c *conn) serve() {
 		if _, err := c.br.Peek(1); err != nil {
 			break
 		}
+		c.received = c.srv.clk.Now()
 		c.nc.SetReadDeadline(time.Time{})
 		req, err := http.ReadRequest(c.br)
 		if err != nil {

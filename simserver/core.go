@@ -376,7 +376,7 @@ func (c *core) log(at int64, st *stream, outcome string) {
 	line := &TruthRequest{
 		XRequestID: st.requestID, ID: st.gen.id, Path: st.path, Engine: c.index, Stream: st.gen.stream,
 		Fault: st.fault.String(), Outcome: outcome, PromptTokens: st.prompts, OutputTokens: st.tokens,
-		WallOffset: c.srv.wallOffset - c.srv.mono, Arrival: mono(st.arrival), Ended: mono(at), Events: st.truth,
+		WallOffset: c.srv.wallOffset - c.srv.mono, Received: mono(st.received), Arrival: mono(st.arrival), Ended: mono(at), Events: st.truth,
 	}
 	for _, q := range st.seqs {
 		r := &q.req

@@ -197,7 +197,7 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 	}
 	st := &stream{
 		conn: c, gen: g, fault: fault, path: req.URL.Path, requestID: req.Header.Get("X-Request-Id"),
-		arrival: s.clk.Now(), chunked: req.ProtoAtLeast(1, 1), close: !keep, over: make(chan struct{}),
+		received: c.received, arrival: s.clk.Now(), chunked: req.ProtoAtLeast(1, 1), close: !keep, over: make(chan struct{}),
 	}
 	st.created = s.unix(st.arrival) / 1e9
 	if g.prompts, bad = b.tokens(a); bad == nil {

@@ -58,6 +58,7 @@ type stream struct {
 	fault     Fault
 	path      string
 	requestID string // X-Request-Id as sent
+	received  int64
 	arrival   int64
 	created   int64 // Unix seconds
 	chunked   bool  // HTTP/1.1

@@ -49,6 +49,8 @@ type TruthRequest struct {
 	OutputTokens int    `json:"output_tokens"` // handed out, over all choices
 	// WallOffset is as in the start line, so that a line stands alone.
 	WallOffset int64 `json:"wall_offset_ns"`
+	// Received is when the first byte of the request was read from its socket.
+	Received int64 `json:"received_ns"`
 	// Arrival is vLLM's arrival time: body read and checked, not yet tokenised.
 	Arrival int64 `json:"arrival_ns"`
 	// Ended is when the engine was done with it: the end of its last step, or

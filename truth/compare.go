@@ -72,10 +72,10 @@ func (d *differences) add(a *record.Attempt, row *Row, clock Clock) {
 	}
 	sent := int64(a.Sent)
 	if first.Known() && row.First != 0 {
-		d.ttft = append(d.ttft, us(int64(first)-sent-(row.First-row.Arrival)))
+		d.ttft = append(d.ttft, us(int64(first)-sent-(row.First-row.Received)))
 	}
 	if last.Known() && row.Last != 0 {
-		d.e2e = append(d.e2e, us(int64(last)-sent-(row.Last-row.Arrival)))
+		d.e2e = append(d.e2e, us(int64(last)-sent-(row.Last-row.Received)))
 	}
 	for _, slip := range row.slips {
 		d.slip = append(d.slip, us(int64(slip)))
@@ -83,7 +83,7 @@ func (d *differences) add(a *record.Attempt, row *Row, clock Clock) {
 	if !clock.Shared {
 		return
 	}
-	d.sent = append(d.sent, us(row.Arrival-clock.Zero-sent))
+	d.sent = append(d.sent, us(row.Received-clock.Zero-sent))
 	if first.Known() && row.First != 0 {
 		d.first = append(d.first, us(int64(first)+clock.Zero-row.First))
 	}
@@ -98,9 +98,9 @@ func (d *differences) figures() []result.TruthFigure {
 		name, text string
 		sample     []float64
 	}{
-		{"ttft", "TTFT, client - engine", d.ttft},
-		{"e2e", "E2E, client - engine", d.e2e},
-		{"arrival", "request: engine has it - client's first byte sent", d.sent},
+		{"ttft", "TTFT, client - server", d.ttft},
+		{"e2e", "E2E, client - server", d.e2e},
+		{"arrival", "request: server read it - client's first byte sent", d.sent},
 		{"first_text", "first text: client's stamp - server's write began", d.first},
 		{"last_text", "last text: client's stamp - server's write began", d.last},
 		{"write_slip", "server's own: write began - planned", d.slip},

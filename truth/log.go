@@ -1,6 +1,7 @@
 package truth
 
 import (
+	"cmp"
 	"io"
 	"math"
 
@@ -13,8 +14,9 @@ import (
 type Row struct {
 	Outcome                    string
 	PromptTokens, OutputTokens int
-	// Arrival is when the server had the request.
-	Arrival int64
+	// Received is when the server had read the request's first byte; in logs that
+	// lack it, when the engine had the request.
+	Received int64
 	// First and Last are when the writes of the first and the last event with text
 	// began; First is 0 for a reply in one piece.
 	First, Last int64
@@ -39,7 +41,7 @@ func Read(r io.Reader) (Log, error) {
 }
 
 func row(q *simserver.TruthRequest) Row {
-	r := Row{Outcome: q.Outcome, PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens, Arrival: q.Arrival}
+	r := Row{Outcome: q.Outcome, PromptTokens: q.PromptTokens, OutputTokens: q.OutputTokens, Received: cmp.Or(q.Received, q.Arrival)}
 	// A stop token is counted and has no text: an event of it alone has none.
 	stops := len(q.Sequences) == 1 && q.Sequences[0].FinishReason == engine.FinishStop
 	handed := 0

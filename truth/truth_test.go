@@ -33,12 +33,12 @@ func TestRead(t *testing.T) {
 		{"a stop token that shares its event with text", line(3, 500, "stop", `["token",0,1,1000,1010,0,9],["token",0,2,2000,2030,0,9]`),
 			Row{"completed", 7, 3, 500, 1010, 2030, []int32{10, 30}}},
 		{"a stop token alone", line(1, 500, "stop", `["token",0,1,1000,1010,0,9]`), Row{"completed", 7, 1, 500, 0, 0, []int32{10}}},
-		{"no output", line(0, 500, "length", `["token",0,0,1000,1010,0,9]`), Row{Outcome: "completed", PromptTokens: 7, Arrival: 500}},
+		{"no output", line(0, 500, "length", `["token",0,0,1000,1010,0,9]`), Row{Outcome: "completed", PromptTokens: 7, Received: 500}},
 		{"in one piece", line(3, 500, "length", `["body",0,3,3000,3050,0,9]`), Row{"completed", 7, 3, 500, 0, 3050, []int32{50}}},
 		{"a slip beyond what an int32 holds", line(1, 500, "length", `["token",0,1,1000,9000000000,0,9]`),
 			Row{"completed", 7, 1, 500, 9000000000, 9000000000, []int32{math.MaxInt32}}},
 		{"several choices", strings.Replace(line(3, 500, "length", three), `"sequences":[`, `"sequences":[{},`, 1),
-			Row{Outcome: "completed", PromptTokens: 7, OutputTokens: 3, Arrival: 500, slips: []int32{10, 30, 50}}},
+			Row{Outcome: "completed", PromptTokens: 7, OutputTokens: 3, Received: 500, slips: []int32{10, 30, 50}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			log, err := Read(strings.NewReader(`{"start":{"schema":"x"}}` + "\n" + c.text + "\n" + `{"request":{"x_request_id":""}}` + "\n"))
@@ -67,9 +67,9 @@ func attempt(id string, sent, first, last record.Stamp) *record.Attempt {
 
 func TestCompare(t *testing.T) {
 	log := Log{
-		"a": {Outcome: "completed", PromptTokens: 7, OutputTokens: 3, Arrival: 1_000_100_000, First: 1_000_900_000, Last: 1_002_000_000, slips: []int32{5_000, 7_000}},
-		"b": {Outcome: "completed", PromptTokens: 7, OutputTokens: 4, Arrival: 1_000_100_000, Last: 1_000_400_000},
-		"c": {Outcome: "aborted", PromptTokens: 7, OutputTokens: 3, Arrival: 1, First: 2, Last: 3},
+		"a": {Outcome: "completed", PromptTokens: 7, OutputTokens: 3, Received: 1_000_100_000, First: 1_000_900_000, Last: 1_002_000_000, slips: []int32{5_000, 7_000}},
+		"b": {Outcome: "completed", PromptTokens: 7, OutputTokens: 4, Received: 1_000_100_000, Last: 1_000_400_000},
+		"c": {Outcome: "aborted", PromptTokens: 7, OutputTokens: 3, First: 2, Last: 3},
 	}
 	whole := attempt("b", 50_000, 0, 0)
 	whole.Streamed, whole.EOF = false, 410_000
@@ -131,9 +131,9 @@ func TestShift(t *testing.T) {
 		shift := rapid.Int64Range(0, 1<<40).Draw(t, "shift")
 		for i := range rapid.IntRange(1, 200).Draw(t, "n") {
 			id := fmt.Sprint(i)
-			row := Row{Outcome: "completed", Arrival: stamp.Draw(t, "arrival"), First: stamp.Draw(t, "first"), Last: stamp.Draw(t, "last")}
+			row := Row{Outcome: "completed", Received: stamp.Draw(t, "received"), First: stamp.Draw(t, "first"), Last: stamp.Draw(t, "last")}
 			log[id] = row
-			row.Arrival, row.First, row.Last = row.Arrival+shift, row.First+shift, row.Last+shift
+			row.Received, row.First, row.Last = row.Received+shift, row.First+shift, row.Last+shift
 			moved[id] = row
 			attempts = append(attempts, attempt(id, record.Stamp(stamp.Draw(t, "sent")), record.Stamp(stamp.Draw(t, "seen")), record.Stamp(stamp.Draw(t, "end"))))
 		}
