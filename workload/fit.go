@@ -2,6 +2,8 @@ package workload
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -12,10 +14,10 @@ import (
 
 // LengthFit is a simple distribution beside observed lengths.
 type LengthFit struct {
-	Length Length
+	Length Length `json:"length"`
 	// Distance is the largest difference of the two cumulative distributions
 	// (Kolmogorov-Smirnov): the share of requests by which they differ at most.
-	Distance float64
+	Distance float64 `json:"distance"`
 }
 
 // FitLengths fits simple distributions to lengths, the nearest first. Each is cut
@@ -101,11 +103,12 @@ func distance(sorted []int, s *sampler) float64 {
 
 // ArrivalFit is a simple process beside observed arrivals.
 type ArrivalFit struct {
-	Arrival Arrival
+	Arrival Arrival `json:"arrival"`
 	// Distance of the gaps from the process's own (Kolmogorov-Smirnov), from 0 to
 	// 1, and the least that a sample of this size would be rejected for at alpha
 	// 0.001 were the parameters known beforehand.
-	Distance, Rejected float64
+	Distance float64 `json:"distance"`
+	Rejected float64 `json:"rejected_above"`
 }
 
 // FitArrivals fits processes with independent gaps to times in nanoseconds that
@@ -168,4 +171,92 @@ func (a Arrival) gapCDF() func(float64) float64 {
 		return r.CDF
 	}
 	return nil
+}
+
+// Fits are the simple forms beside a sample, the nearest first.
+type Fits struct {
+	Prompt   []LengthFit  `json:"prompt_tokens"`
+	Output   []LengthFit  `json:"output_tokens"`
+	Arrivals []ArrivalFit `json:"arrivals"`
+
+	profile Profile
+}
+
+// Fit fits simple forms to all that the sample has.
+func (s Sample) Fit() *Fits {
+	return &Fits{Prompt: FitLengths(s.Prompts), Output: FitLengths(s.Outputs), Arrivals: FitArrivals(s.At), profile: s.Profile()}
+}
+
+// Text says the process, its distance and the verdict.
+func (f ArrivalFit) Text() string {
+	verdict := "not rejected"
+	if f.Distance > f.Rejected {
+		verdict = "rejected"
+	}
+	return fmt.Sprintf("%s (%s at alpha 0.001, where %.2g is the limit)", f.Arrival.describe(), verdict, f.Rejected)
+}
+
+// Warnings say what the nearest process does not have.
+func (f *Fits) Warnings() []string {
+	a := f.profile.Arrivals
+	if a == nil || a.CV == nil {
+		return nil
+	}
+	var out []string
+	for i := len(a.Dispersion) - 1; i >= 0; i-- {
+		d := a.Dispersion[i]
+		// Three standard errors of a sample of few windows, and a factor of 2.
+		limit := max(1, *a.CV**a.CV)
+		if d.Index > 2*limit && d.Index > limit*(1+3*math.Sqrt(2/float64(d.Windows))) {
+			out = append(out, fmt.Sprintf("counts in windows of %v have a dispersion of %.3g, where independent gaps with this CV come to %.3g at most: "+
+				"the rate changes in time, and no process with independent gaps has that (replay the trace itself: process trace)", d.Window, d.Index, limit))
+			break
+		}
+	}
+	return out
+}
+
+// nearEnough is how far a length's simple form may be from what was seen; beyond
+// it a table of quantiles says it better.
+const nearEnough = 0.05
+
+// Spec is a workload of the nearest forms, with notes that say how near they
+// are. It fails without lengths.
+func (f *Fits) Spec() (Spec, []string, error) {
+	if len(f.Prompt) == 0 || len(f.Output) == 0 {
+		return Spec{}, nil, errors.New("fitting a workload: there are no lengths")
+	}
+	s := Default()
+	var notes []string
+	pick := func(name string, fits []LengthFit) Length {
+		best := fits[0]
+		for _, x := range fits {
+			if x.Length.Dist != Quantiles && x.Distance <= nearEnough {
+				best = x
+				break
+			}
+		}
+		note := fmt.Sprintf("%s: %s at a distance of %.3f (Kolmogorov-Smirnov)", name, best.Length.Dist, best.Distance)
+		for _, x := range fits {
+			if x.Length.Dist != best.Length.Dist {
+				note += fmt.Sprintf("; %s %.3f", x.Length.Dist, x.Distance)
+			}
+		}
+		notes = append(notes, note)
+		return best.Length
+	}
+	s.PromptTokens, s.OutputTokens = pick("prompt_tokens", f.Prompt), pick("output_tokens", f.Output)
+	if c := f.profile.Correlation; c != nil && math.Abs(*c) > 0.05 {
+		s.LengthCorrelation = math.Round(*c*100) / 100
+		notes = append(notes, fmt.Sprintf("length_correlation: of the ranks, %.2f", *c))
+	}
+	if len(f.Arrivals) == 0 {
+		return s, append(notes, "arrivals: none to fit; a closed loop stands here"), nil
+	}
+	s.Arrival = f.Arrivals[0].Arrival
+	notes = append(notes, fmt.Sprintf("gaps: distance %.3f, %s", f.Arrivals[0].Distance, f.Arrivals[0].Text()))
+	for _, x := range f.Arrivals[1:] {
+		notes[len(notes)-1] += fmt.Sprintf("; %s %.3f", x.Arrival.Process, x.Distance)
+	}
+	return s, append(notes, f.Warnings()...), nil
 }

@@ -77,10 +77,13 @@ type Interval struct {
 // intervals that a span is shown in.
 const intervals = 20
 
+// Requests is how many there are.
+func (s Sample) Requests() int { return max(len(s.Prompts), len(s.Outputs), len(s.At)) }
+
 // Profile sums the sample up.
 func (s Sample) Profile() Profile {
 	p := Profile{
-		Requests: max(len(s.Prompts), len(s.Outputs), len(s.At)),
+		Requests: s.Requests(),
 		Prompt:   profileLengths(s.Prompts), Output: profileLengths(s.Outputs), Arrivals: profileArrivals(s.At),
 	}
 	if len(s.Prompts) == len(s.Outputs) && len(s.Prompts) > 2 {

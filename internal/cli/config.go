@@ -146,7 +146,11 @@ func (c *config) readYAML(b []byte, name string) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return usagef("%s: the file is empty", name)
 	}
-	err := c.decode(b)
+	return placeIn(b, name, c.decode(b))
+}
+
+// placeIn gives an error about the file b its line and column; nil stays nil.
+func placeIn(b []byte, name string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -29,6 +29,7 @@ type commands struct {
 	Sim         simCmd         `cmd:"" help:"Serve the built-in engine."`
 	Check       checkCmd       `cmd:"" help:"Ask whether a target's numbers can be believed, with 20 small requests."`
 	Catalog     catalogCmd     `cmd:"" help:"List what the metrics of serving engines mean."`
+	Workload    workloadCmd    `cmd:"" help:"Look at a workload or a trace, without sending anything."`
 	Calibrate   calibrateCmd   `cmd:"" help:"Find how much load this client takes on this machine."`
 	TruthServer truthServerCmd `cmd:"" hidden:""`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

@@ -1,0 +1,420 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/assay-bench/assay/arrival"
+	"github.com/assay-bench/assay/dataset"
+	"github.com/assay-bench/assay/dialect"
+	"github.com/assay-bench/assay/report"
+	"github.com/assay-bench/assay/workload"
+)
+
+// workloadCmd has the commands that look at a workload without sending anything.
+type workloadCmd struct {
+	Describe workloadDescribeCmd `cmd:"" help:"Say what a workload or a trace looks like: lengths, rate over time, burstiness."`
+	Sample   workloadSampleCmd   `cmd:"" help:"Print requests as they would be sent."`
+	Fit      workloadFitCmd      `cmd:"" help:"Write a workload that looks like a trace."`
+}
+
+// specFlags name a workload.
+type specFlags struct {
+	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+	Seed *uint64  `placeholder:"1" help:"Seed of schedule and lengths."`
+}
+
+// traceFlags say how a trace is read.
+type traceFlags struct {
+	Format  string            `placeholder:"NAME" help:"Format of a trace, if it is not to be found out: azure, burstgpt, mooncake, bailian, servegen, columns and others." group:"Trace"`
+	Unit    string            `placeholder:"UNIT" help:"Unit of its stamps: s, ms, us, ns or date." group:"Trace"`
+	Column  map[string]string `placeholder:"FIELD=NAME" help:"Column of a field: time, prompt_tokens, output_tokens." group:"Trace"`
+	SkipBad bool              `name:"skip-bad" help:"Leave malformed rows out, and count them." group:"Trace"`
+	AnySpan bool              `name:"any-span" help:"Take a trace that spans absurdly long." group:"Trace"`
+}
+
+// resolve makes the configuration out of a file, which is a whole configuration
+// or its workload alone, and of the flags.
+func (f *specFlags) resolve(path string) (config, error) {
+	cfg := defaultConfig()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return cfg, usagef("%w", err)
+	}
+	if name := filepath.Base(path); bareSpec(b) {
+		err = placeIn(b, name, yaml.UnmarshalWithOptions(b, &cfg.Workload, yaml.Strict()))
+	} else {
+		err = cfg.readYAML(b, name)
+	}
+	if err != nil {
+		return cfg, err
+	}
+	for _, s := range f.Set {
+		if err := cfg.set(s); err != nil {
+			return cfg, err
+		}
+	}
+	put(&cfg.Seed, f.Seed)
+	cfg.settle()
+	if err := cfg.Workload.Validate(); err != nil {
+		return cfg, usageError{blame(err, b, filepath.Base(path), bareSpec(b))}
+	}
+	return cfg, cfg.validate()
+}
+
+// bareSpec reports whether a file has the keys of a workload at its top, and not
+// those of a configuration.
+func bareSpec(b []byte) bool {
+	var top map[string]any
+	if yaml.Unmarshal(b, &top) != nil {
+		return false
+	}
+	for key := range top {
+		if slices.Contains([]string{"prompt_tokens", "output_tokens", "exact_output", "arrival", "concurrency", "think_time", "ramp",
+			"reuse_prompts", "length_correlation", "length_pairs", "trace"}, key) {
+			return true
+		}
+	}
+	return false
+}
+
+// blame gives what is wrong with a workload the line and column of the first key
+// that it names, or of what that is in.
+func blame(err error, b []byte, name string, bare bool) error {
+	first, _, _ := strings.Cut(err.Error(), "\n")
+	path, _, ok := strings.Cut(first, ": ")
+	for ok && path != "" {
+		full := "$.workload." + path
+		if bare {
+			full = "$." + path
+		}
+		if p, perr := yaml.PathString(full); perr == nil {
+			if node, nerr := p.ReadNode(strings.NewReader(string(b))); nerr == nil && node.GetToken() != nil {
+				at := node.GetToken().Position
+				return fmt.Errorf("%s:%d:%d: %w", name, at.Line, at.Column, err)
+			}
+		}
+		cut := strings.LastIndex(path, ".")
+		if cut < 0 {
+			break
+		}
+		path = path[:cut]
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// trace is a workload that follows the file in times and lengths, as far as all
+// its rows have them.
+func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.TraceFile, error) {
+	s := workload.Default()
+	s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
+	s.Arrival = workload.Arrival{Process: workload.ByTrace}
+	s.Trace = &workload.Trace{File: path, Format: f.Format, Unit: f.Unit, Columns: f.Column, SkipBad: f.SkipBad, AnySpan: f.AnySpan}
+	file, err := workload.OpenTrace(s, seed)
+	if err != nil {
+		return s, nil, usageError{err}
+	}
+	s.Trace.SHA256 = file.SHA256
+	has := file.Summary
+	timed, prompts, outputs := has.Timed == has.Rows, has.PromptTokens.N == has.Rows-has.Failed, has.OutputTokens.N == has.Rows-has.Failed
+	if timed && prompts && outputs {
+		return s, file, nil
+	}
+	// Read by what every row has.
+	if !timed {
+		s.Arrival = workload.Arrival{}
+	}
+	if !prompts {
+		s.PromptTokens = workload.FixedLength(1)
+	}
+	if !outputs {
+		s.OutputTokens = workload.FixedLength(1)
+	}
+	if !s.NeedsTrace() {
+		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens", filepath.Base(path))
+	}
+	file, err = workload.OpenTrace(s, seed)
+	if err != nil {
+		return s, nil, usageError{err}
+	}
+	return s, file, nil
+}
+
+// sample is what a trace has of its first n requests.
+func sampleTrace(s workload.Spec, f *workload.TraceFile, seed uint64, n int) (workload.Sample, error) {
+	p, err := workload.NewTracePlan(s, seed, f.Rows)
+	if err != nil {
+		return workload.Sample{}, usageError{err}
+	}
+	sample, err := draw(p, n)
+	if err != nil {
+		return sample, usageError{err}
+	}
+	if s.PromptTokens.Dist != workload.FromTrace {
+		sample.Prompts = nil
+	}
+	if s.OutputTokens.Dist != workload.FromTrace {
+		sample.Outputs = nil
+	}
+	return sample, nil
+}
+
+// draw takes the first n requests of a plan.
+func draw(p *workload.Plan, n int) (workload.Sample, error) {
+	var s workload.Sample
+	times := p.Arrivals()
+	at := int64(0)
+	for range n {
+		r, ok := p.Next()
+		if !ok {
+			break
+		}
+		s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
+		if times == nil {
+			continue
+		}
+		gap := times.Next()
+		if gap == arrival.Never {
+			break
+		}
+		at += int64(gap)
+		s.At = append(s.At, at)
+	}
+	return s, p.Err()
+}
+
+// sayTo prints lines to w.
+func sayTo(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+// isSpec reports whether a path is that of a workload, not of a trace.
+func isSpec(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(path)))
+}
+
+type workloadDescribeCmd struct {
+	Source string `arg:"" placeholder:"SPEC|TRACE" help:"Workload (.yaml: a configuration, or what stands under workload in one), or a trace."`
+	specFlags
+	traceFlags
+	N    int  `short:"n" name:"requests" default:"100000" help:"Requests to look at, from the first on."`
+	JSON bool `name:"json" help:"Print as JSON."`
+}
+
+// Help implements kong's detailed help.
+func (workloadDescribeCmd) Help() string {
+	return `Draws the first requests of the plan, exactly those that a run with this seed would
+send, or reads those of a trace, and sums them up.
+
+  assay workload describe bench.yaml
+  assay workload describe AzureLLMInferenceTrace_code.csv`
+}
+
+// workloadLook is what describe prints as JSON.
+type workloadLook struct {
+	Workload    string           `json:"workload"`
+	Fingerprint string           `json:"fingerprint"`
+	Seed        uint64           `json:"seed"`
+	Trace       *dataset.Summary `json:"trace,omitempty"`
+	Profile     workload.Profile `json:"profile"`
+	Fits        *workload.Fits   `json:"nearest,omitempty"`
+}
+
+// Run implements the command.
+func (c *workloadDescribeCmd) Run(e *env) error {
+	if c.N < 1 {
+		return usagef("--requests is %d: want a count from 1", c.N)
+	}
+	if !isSpec(c.Source) {
+		return c.describeTrace(e)
+	}
+	cfg, err := c.resolve(c.Source)
+	if err != nil {
+		return err
+	}
+	plan, err := cfg.draw(cfg.Workload, sayTo(e.stderr))
+	if err != nil {
+		return usageError{err}
+	}
+	sample, err := draw(plan, c.N)
+	if err != nil {
+		return usageError{err}
+	}
+	return c.print(e, &workloadLook{
+		Workload: cfg.Workload.Describe(), Fingerprint: cfg.Workload.Fingerprint(cfg.Seed), Seed: cfg.Seed, Profile: sample.Profile(),
+	}, cfg.Workload.Describe())
+}
+
+func (c *workloadDescribeCmd) describeTrace(e *env) error {
+	if len(c.Set) > 0 {
+		return usagef("--set is of a workload; a trace has none to set")
+	}
+	seed := defaultConfig().Seed
+	put(&seed, c.Seed)
+	spec, file, err := c.trace(c.Source, seed)
+	if err != nil {
+		return err
+	}
+	sample, err := sampleTrace(spec, file, seed, c.N)
+	if err != nil {
+		return err
+	}
+	return c.print(e, &workloadLook{
+		Workload: spec.Describe(), Fingerprint: spec.Fingerprint(seed), Seed: seed,
+		Trace: &file.Summary, Profile: sample.Profile(), Fits: sample.Fit(),
+	}, file.Note())
+}
+
+func (c *workloadDescribeCmd) print(e *env, d *workloadLook, title string) error {
+	if c.JSON {
+		return report.WriteJSON(e.stdout, d)
+	}
+	return d.print(e.stdout, title)
+}
+
+type workloadSampleCmd struct {
+	Spec string `arg:"" placeholder:"SPEC" help:"Workload (.yaml)."`
+	specFlags
+	N       int    `short:"n" name:"requests" default:"10" help:"Requests to print."`
+	Dialect string `default:"openai-chat" placeholder:"openai-chat" help:"openai-chat or openai-completions."`
+	Full    bool   `help:"Print whole bodies, not their beginnings."`
+	JSON    bool   `name:"json" help:"Print a line of JSON for each, with its whole body."`
+}
+
+// bodyShown is how much of a body is printed.
+const bodyShown = 240
+
+// Run implements the command.
+func (c *workloadSampleCmd) Run(e *env) error {
+	if c.N < 1 {
+		return usagef("--requests is %d: want a count from 1", c.N)
+	}
+	d, ok := dialect.ByName(c.Dialect)
+	if !ok {
+		return usagef("--dialect is %q: want openai-chat or openai-completions", c.Dialect)
+	}
+	cfg, err := c.resolve(c.Spec)
+	if err != nil {
+		return err
+	}
+	plan, err := cfg.draw(cfg.Workload, sayTo(e.stderr))
+	if err != nil {
+		return usageError{err}
+	}
+	fmt.Fprintln(e.stderr, "prompts are text, uncalibrated: without a server a word is taken for a token, and the nonce of a run is not there yet")
+	content := workload.Uncalibrated(workload.CalibrateOptions{Chat: d.Name() == dialect.Chat{}.Name(), Nonce: "sample", Reuse: cfg.Workload.ReusePrompts})
+	model := cfg.Target.Model
+	if model == "" {
+		model = "MODEL"
+	}
+	options := dialect.Options{Model: model, Stream: cfg.Target.Stream, IncludeUsage: cfg.Target.Stream, ExtraBody: []byte(cfg.Target.ExtraBody)}
+	times := plan.Arrivals()
+	due := time.Duration(0)
+	for range c.N {
+		r, ok := plan.Next()
+		if !ok {
+			break
+		}
+		content.Fill(&r)
+		body, err := d.AppendRequest(nil, &r, &options)
+		if err != nil {
+			return usagef("encoding request %d: %w", r.Index, err)
+		}
+		line := sampled{Index: r.Index, PromptTokens: r.PromptTokens, MaxTokens: r.MaxTokens, Exact: r.ExactOutput, Body: body}
+		if times != nil {
+			due += times.Next()
+			line.Due = &due
+		}
+		if err := line.print(e.stdout, c.JSON, c.Full); err != nil {
+			return err
+		}
+	}
+	if err := plan.Err(); err != nil {
+		return usageError{err}
+	}
+	return nil
+}
+
+// sampled is one request that sample prints.
+type sampled struct {
+	Index        int64           `json:"index"`
+	Due          *time.Duration  `json:"due_ns,omitempty"`
+	PromptTokens int             `json:"prompt_tokens"`
+	MaxTokens    int             `json:"max_tokens"`
+	Exact        bool            `json:"exact_output"`
+	Body         json.RawMessage `json:"body"`
+}
+
+func (s *sampled) print(w io.Writer, asJSON, full bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(s)
+	}
+	due := "when a slot is free"
+	if s.Due != nil {
+		due = "due at " + s.Due.Round(time.Microsecond).String()
+	}
+	how := "at most"
+	if s.Exact {
+		how = "exactly"
+	}
+	body := string(s.Body)
+	if !full && len(body) > bodyShown {
+		body = fmt.Sprintf("%s … %s (%d bytes)", strings.ToValidUTF8(body[:bodyShown*2/3], ""), strings.ToValidUTF8(body[len(body)-bodyShown/3:], ""), len(body))
+	}
+	_, err := fmt.Fprintf(w, "request %d, %s: %d prompt tokens, %s %d output tokens\n%s\n", s.Index, due, s.PromptTokens, how, s.MaxTokens, body)
+	return err
+}
+
+type workloadFitCmd struct {
+	Trace string `arg:"" help:"Trace of any format that assay reads."`
+	traceFlags
+	N int `short:"n" name:"requests" default:"1000000" help:"Requests to look at, from the first on."`
+}
+
+// Help implements kong's detailed help.
+func (workloadFitCmd) Help() string {
+	return `Fits the nearest simple arrival process and length distributions, says how near they
+are, and prints a configuration to run.
+
+  assay workload fit trace.csv > bench.yaml`
+}
+
+// Run implements the command.
+func (c *workloadFitCmd) Run(e *env) error {
+	if c.N < 1 {
+		return usagef("--requests is %d: want a count from 1", c.N)
+	}
+	seed := defaultConfig().Seed
+	traced, file, err := c.trace(c.Trace, seed)
+	if err != nil {
+		return err
+	}
+	sample, err := sampleTrace(traced, file, seed, c.N)
+	if err != nil {
+		return err
+	}
+	fits := sample.Fit()
+	spec, notes, err := fits.Spec()
+	if err != nil {
+		return usageError{err}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Fitted to %d requests of %s.\n# %s\n", sample.Requests(), filepath.Base(c.Trace), file.Note())
+	for _, n := range notes {
+		fmt.Fprintf(&b, "# %s\n", n)
+	}
+	text, err := yaml.MarshalWithOptions(map[string]any{"workload": spec}, yaml.Indent(2), yaml.IndentSequence(true))
+	if err != nil {
+		return fmt.Errorf("printing the workload: %w", err)
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s%s", b.String(), text)
+	return err
+}

@@ -1,0 +1,154 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/assay-bench/assay/workload"
+)
+
+// print writes the description for people.
+func (d *workloadLook) print(w io.Writer, title string) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", title)
+	if s := d.Trace; s != nil && s.Sessions > 0 {
+		least := ""
+		if s.SessionsCut {
+			least = "at least "
+		}
+		fmt.Fprintf(&b, "sessions      %s%d", least, s.Sessions)
+		if s.MaxTurn > 0 {
+			fmt.Fprintf(&b, ", of up to %d turns", s.MaxTurn)
+		}
+		b.WriteByte('\n')
+	}
+	if s := d.Trace; s != nil && s.Blocks > 0 {
+		fmt.Fprintf(&b, "prefixes      %.1f %% of %d blocks hit in an infinite cache\n", 100*s.Hits, s.Blocks)
+	}
+	p := &d.Profile
+	fmt.Fprintf(&b, "fingerprint   %s with seed %d; here are the first %d requests\n\n", d.Fingerprint, d.Seed, p.Requests)
+	fmt.Fprintf(&b, "%-14s%10s%8s%9s%9s%9s%9s%9s\n", "", "mean", "CV", "min", "p50", "p95", "p99", "max")
+	for _, l := range []struct {
+		name string
+		l    *workload.LengthProfile
+	}{{"prompt tokens", p.Prompt}, {"output tokens", p.Output}} {
+		if l.l != nil {
+			fmt.Fprintf(&b, "%-14s%10.1f%8.2f%9d%9d%9d%9d%9d\n", l.name, l.l.Mean, l.l.CV, l.l.Min, l.l.P50, l.l.P95, l.l.P99, l.l.Max)
+		}
+	}
+	if p.Correlation != nil {
+		fmt.Fprintf(&b, "their ranks correlate by %.2f\n", *p.Correlation)
+	}
+	printArrivals(&b, p.Arrivals)
+	printFits(&b, d.Fits)
+	printLengths(&b, "prompt tokens", p.Prompt)
+	printLengths(&b, "output tokens", p.Output)
+	if a := p.Arrivals; a != nil && len(a.Over) > 0 {
+		b.WriteString("\nrate over time\n")
+		most := 0.0
+		for _, i := range a.Over {
+			most = max(most, i.Rate)
+		}
+		for _, i := range a.Over {
+			fmt.Fprintf(&b, "%18s  %-*s %.4g/s\n", coarse(i.From), barWidth, bar(i.Rate, most), i.Rate)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func printArrivals(b *strings.Builder, a *workload.ArrivalProfile) {
+	if a == nil {
+		return
+	}
+	fmt.Fprintf(b, "\narrivals      %.4g/s over %s", a.Rate, coarse(a.Span))
+	if a.CV != nil {
+		fmt.Fprintf(b, ", CV of the gaps %.3g", *a.CV)
+	}
+	b.WriteString("\n")
+	var parts []string
+	for _, d := range a.Dispersion {
+		parts = append(parts, fmt.Sprintf("%.3g in %v", d.Index, coarse(d.Window)))
+	}
+	if parts != nil {
+		fmt.Fprintf(b, "dispersion    %s (variance over mean of counts; 1 is Poisson)\n", strings.Join(parts, ", "))
+	}
+}
+
+func printFits(b *strings.Builder, f *workload.Fits) {
+	if f == nil {
+		return
+	}
+	b.WriteString("\nnearest simple forms (Kolmogorov-Smirnov distance, of 1)\n")
+	for _, l := range []struct {
+		name string
+		fits []workload.LengthFit
+	}{{"prompt tokens", f.Prompt}, {"output tokens", f.Output}} {
+		for i, x := range l.fits {
+			if i < 2 {
+				fmt.Fprintf(b, "%-14s%.3f  %v\n", l.name, x.Distance, x.Length)
+			}
+		}
+	}
+	for i, x := range f.Arrivals {
+		if i < 2 {
+			fmt.Fprintf(b, "%-14s%.3f  %s\n", "gaps", x.Distance, x.Text())
+		}
+	}
+	for _, n := range f.Warnings() {
+		fmt.Fprintf(b, "note: %s\n", n)
+	}
+}
+
+func printLengths(b *strings.Builder, name string, l *workload.LengthProfile) {
+	if l == nil || l.Min == l.Max {
+		return
+	}
+	fmt.Fprintf(b, "\n%s\n", name)
+	most, all := 0, 0
+	for _, c := range l.Histogram {
+		most, all = max(most, c.N), all+c.N
+	}
+	for _, c := range l.Histogram {
+		fmt.Fprintf(b, "%8d .. %-8d %-*s %.1f %%\n", c.Low, c.High, barWidth, bar(float64(c.N), float64(most)), 100*float64(c.N)/float64(all))
+	}
+}
+
+// barWidth in characters, of the longest bar.
+const barWidth = 48
+
+// bar is as long as the share of most, to an eighth of a character.
+func bar(x, most float64) string {
+	if most <= 0 {
+		return ""
+	}
+	eighths := int(x/most*barWidth*8 + 0.5)
+	text := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return text
+}
+
+// coarse is a time for a table: three digits of it matter.
+func coarse(d time.Duration) string {
+	switch {
+	case d >= time.Hour:
+		d = d.Round(time.Minute)
+	case d >= time.Minute:
+		d = d.Round(time.Second)
+	case d >= time.Second:
+		d = d.Round(100 * time.Millisecond)
+	default:
+		d = d.Round(time.Microsecond)
+	}
+	text := d.String()
+	for _, tail := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, tail) {
+			text = strings.TrimSuffix(text, tail[1:])
+		}
+	}
+	return text
+}
