@@ -165,8 +165,17 @@ func placeIn(b []byte, name string, err error) error {
 	return usagef("%s: %w", name, err)
 }
 
-func (c *config) decode(b []byte) error {
-	return yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(c)
+func (c *config) decode(b []byte) error { return decodeYAML(b, c) }
+
+// decodeYAML puts b over v. What panics in the YAML library becomes an error: v1.19
+// does so on an empty value with a tag where a list is wanted.
+func decodeYAML(b []byte, v any) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("cannot be read as YAML: %v", p)
+		}
+	}()
+	return yaml.NewDecoder(bytes.NewReader(b), yaml.Strict()).Decode(v)
 }
 
 // quoted finds the scalar that a message quotes: errors of a value's own reader,

@@ -50,7 +50,7 @@ func (f *specFlags) resolve(path string) (config, error) {
 		return cfg, usagef("%w", err)
 	}
 	if name := filepath.Base(path); bareSpec(b) {
-		err = placeIn(b, name, yaml.UnmarshalWithOptions(b, &cfg.Workload, yaml.Strict()))
+		err = placeIn(b, name, decodeYAML(b, &cfg.Workload))
 	} else {
 		err = cfg.readYAML(b, name)
 	}
@@ -74,7 +74,7 @@ func (f *specFlags) resolve(path string) (config, error) {
 // those of a configuration.
 func bareSpec(b []byte) bool {
 	var top map[string]any
-	if yaml.Unmarshal(b, &top) != nil {
+	if decodeYAML(b, &top) != nil {
 		return false
 	}
 	for key := range top {
