@@ -8,6 +8,9 @@
 // prompts of the planned lengths. It has no tokenizer: it asks the server, once,
 // before the run ([Calibrate]).
 //
+// A [Sample] of a plan or of a trace has a [Profile], and [Fits]: the simple forms
+// nearest to it.
+//
 // # Prompts that no cache knows
 //
 // A prompt begins with a code of its index under the run's nonce. Within a run
