@@ -70,7 +70,7 @@ func ks(x []float64, cdf func(float64) float64) float64 {
 // for. Where the tail is so heavy that a sample mean is not normal, the mean of
 // the distribution is checked instead (TestRenewalMoments).
 func TestRenewal(t *testing.T) {
-	const n, rate = 40_000, 4.0
+	const n, rate = 20_000, 4.0
 	for name, make := range renewals(rate) {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(2) {
