@@ -17,6 +17,7 @@ const (
 	closedByRequests  = "requests"
 	closedByInterrupt = "interrupted"
 	closedByError     = "error"
+	closedByWorkload  = "the workload was over"
 )
 
 // Stage runs the phases of one stage: it decides when the warm-up is over, when
@@ -290,6 +291,16 @@ func (s *Stage) halt(now record.Stamp) {
 	}
 }
 
+// runOut closes the window of a finite workload that was over before its time.
+func (s *Stage) runOut(now record.Stamp) {
+	if s.phase == record.Warmup {
+		s.warmupResult.Capped = closedByWorkload
+		s.open(now)
+		s.warmupResult.Text = "cut off: the workload was over during the warm-up"
+	}
+	s.close(now, closedByWorkload)
+}
+
 // Err is the first error of the recorder; the stage was halted for it.
 func (s *Stage) Err() error {
 	s.mu.Lock()
@@ -335,6 +346,9 @@ func (s *Stage) Info(now record.Stamp) result.StageInfo {
 	defer s.mu.Unlock()
 	if s.halted != "" && now != 0 {
 		s.halt(now) // the runner may have ended before a tick could do it
+	}
+	if s.halted == "" && now != 0 && s.closed == "" {
+		s.runOut(now)
 	}
 	i := result.StageInfo{
 		Name: s.plan.Name, OpenLoop: s.plan.OpenLoop, Concurrency: s.plan.Concurrency,
