@@ -305,7 +305,11 @@ func (sh *sheet) connection(m *result.Metrics) {
 // beside has what else stands next to the table.
 func (sh *sheet) beside(m *result.Metrics) {
 	if s := m.Headers; s != nil && s.Mean != nil {
-		sh.row("headers", spread(s)+" after sent: in TTFT")
+		where := " after sent: in E2E"
+		if m.TTFT != nil {
+			where = " after sent: in TTFT"
+		}
+		sh.row("headers", spread(s)+where)
 	}
 	if answerDiffers(m) {
 		sh.row("answer", "time to first answer text "+spread(m.TTFAnswer)+fmt.Sprintf(" (n %d)", m.TTFAnswer.N))
