@@ -144,34 +144,6 @@ func BenchmarkScanAzure(b *testing.B) {
 	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
 }
 
-func BenchmarkParquet(b *testing.B) {
-	type row struct {
-		T   time.Time `parquet:"timestamp,timestamp(microsecond)"`
-		In  int64     `parquet:"input_tokens"`
-		Out int64     `parquet:"output_tokens"`
-	}
-	rnd := rand.New(rand.NewPCG(1, 1))
-	rows := make([]row, 200_000)
-	at := time.Date(2024, 5, 12, 0, 0, 0, 0, time.UTC)
-	for i := range rows {
-		at = at.Add(time.Duration(rnd.ExpFloat64() * 36e6))
-		rows[i] = row{at, rnd.Int64N(8000) + 1, rnd.Int64N(900) + 1}
-	}
-	file := parquetFile(b, rows, 50_000)
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		file.Seek(0, io.SeekStart)
-		r, err := New(file, "f", Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		n += drain(b, r)
-		r.Close()
-	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
-}
-
 // TestBoundedMemory streams 500,000 rows: the heap does not grow with them.
 func TestBoundedMemory(t *testing.T) {
 	head, body := azureRows()

@@ -3,7 +3,6 @@ package dataset
 import (
 	"bytes"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -80,26 +79,6 @@ func FuzzJSON(f *testing.F) {
 
 func FuzzPacked(f *testing.F) {
 	seeds(f, "*.gz")
-	fuzzFormats(f, []Format{""})
-}
-
-func FuzzParquet(f *testing.F) {
-	type message struct {
-		Role, Content string
-	}
-	type row struct {
-		T    int64     `parquet:"timestamp,timestamp(millisecond)"`
-		In   *int64    `parquet:"input_tokens,optional"`
-		IDs  []int32   `parquet:"hash_ids,list"`
-		Chat []message `parquet:"conversation,list"`
-	}
-	n := int64(3)
-	b := parquetFile(f, []row{{1, &n, []int32{1, 2}, []message{{"user", "a"}, {"assistant", "b"}}}, {5, nil, nil, nil}}, 1)
-	all, err := io.ReadAll(b)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(all)
 	fuzzFormats(f, []Format{""})
 }
 

@@ -1,8 +1,12 @@
+//go:build parquet
+
 package dataset
 
 import (
 	"bytes"
 	"errors"
+	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -168,4 +172,52 @@ func TestParquetRefused(t *testing.T) {
 	if _, err := New(parquetFile(t, []struct{ A int64 }{{1}}, 2), "f", Options{}); !errors.Is(err, ErrFormat) {
 		t.Errorf("no known column: %v", err)
 	}
+}
+
+func BenchmarkParquet(b *testing.B) {
+	type row struct {
+		T   time.Time `parquet:"timestamp,timestamp(microsecond)"`
+		In  int64     `parquet:"input_tokens"`
+		Out int64     `parquet:"output_tokens"`
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	rows := make([]row, 200_000)
+	at := time.Date(2024, 5, 12, 0, 0, 0, 0, time.UTC)
+	for i := range rows {
+		at = at.Add(time.Duration(rnd.ExpFloat64() * 36e6))
+		rows[i] = row{at, rnd.Int64N(8000) + 1, rnd.Int64N(900) + 1}
+	}
+	file := parquetFile(b, rows, 50_000)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		file.Seek(0, io.SeekStart)
+		r, err := New(file, "f", Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		n += drain(b, r)
+		r.Close()
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "rows/s")
+}
+
+func FuzzParquet(f *testing.F) {
+	type message struct {
+		Role, Content string
+	}
+	type row struct {
+		T    int64     `parquet:"timestamp,timestamp(millisecond)"`
+		In   *int64    `parquet:"input_tokens,optional"`
+		IDs  []int32   `parquet:"hash_ids,list"`
+		Chat []message `parquet:"conversation,list"`
+	}
+	n := int64(3)
+	b := parquetFile(f, []row{{1, &n, []int32{1, 2}, []message{{"user", "a"}, {"assistant", "b"}}}, {5, nil, nil, nil}}, 1)
+	all, err := io.ReadAll(b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(all)
+	fuzzFormats(f, []Format{""})
 }

@@ -101,7 +101,7 @@ func defaultConfig() config {
 		},
 		Workload: workload.Default(),
 		Stage: stageConfig{
-			Duration: 12 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
+			Duration: 8 * time.Second, Warmup: string(experiment.MSER5), WarmupMax: time.Minute, CooldownMax: time.Minute,
 		},
 		Report: reportConfig{Attainment: 0.99, TPOT: metric.TPOTSeed, QuantileType: 7},
 		Limits: result.DefaultClientLimits(),

@@ -50,7 +50,7 @@ type loadFlags struct {
 	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
-	Duration *time.Duration `placeholder:"12s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
+	Duration *time.Duration `placeholder:"8s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
 	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
 	statFlags
