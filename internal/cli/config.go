@@ -219,6 +219,9 @@ func (c *config) set(assignment string) error {
 	return usagef("--set %s: %w", path, err)
 }
 
+// maxRate is beyond any client; more is a typing error.
+const maxRate = 1_000_000
+
 // validate refuses what cannot be meant, naming the key.
 func (c *config) validate() error {
 	for _, d := range []struct {
@@ -248,6 +251,8 @@ func (c *config) validate() error {
 		return usagef("target.host (--host) is %q: want a host name, with a port if need be", c.Target.Host)
 	case c.Report.QuantileType < 1:
 		return usagef("report.quantile_type (--quantile-type) is %d: Hyndman-Fan types are 1 to 9", c.Report.QuantileType)
+	case c.Workload.Arrival.Rate > maxRate:
+		return usagef("workload.arrival.rate (--rate) is %v: want at most %v requests/s", c.Workload.Arrival.Rate, maxRate)
 	case c.Out == "":
 		return usagef("out (--out) is empty: want the folder for run directories")
 	}
