@@ -75,23 +75,11 @@ func exactRankP(ranks []int, m, observed int) float64 {
 	for _, r := range ranks {
 		total += r
 	}
-	ways := make([][]float64, m+1) // ways[k][s]: k-subsets with sum s
-	for k := range ways {
-		ways[k] = make([]float64, total+1)
-	}
-	ways[0][0] = 1
-	for seen, r := range ranks {
-		for k := min(seen+1, m); k >= 1; k-- {
-			for s := r; s <= total; s++ {
-				ways[k][s] += ways[k-1][s-r]
-			}
-		}
-	}
 	// Mean of the sum is m*total/N; compare N times the distances, in integers.
 	size := len(ranks)
 	far := abs(size*observed - m*total)
 	var extreme, all float64
-	for s, w := range ways[m] {
+	for s, w := range rankSums(ranks, m) {
 		all += w
 		if abs(size*s-m*total) >= far {
 			extreme += w
@@ -129,22 +117,28 @@ const maxSignFlip = 20
 // under random signs (Fisher's randomisation test). ok is false for no pairs
 // and for more than 20, where enumeration ends.
 func SignFlip(differences []float64) (p float64, ok bool) {
+	return signFlips(differences, func(sum, observed, tolerance float64) bool {
+		return math.Abs(sum) >= math.Abs(observed)-tolerance
+	})
+}
+
+// signFlips is the share of all assignments of signs whose sum is extreme. Sums
+// that are equal on paper differ in the last digits: by no more than tolerance.
+func signFlips(differences []float64, extreme func(sum, observed, tolerance float64) bool) (p float64, ok bool) {
 	n := len(differences)
 	if n == 0 || n > maxSignFlip {
 		return math.NaN(), false
 	}
-	var sum, scale float64
+	var observed, scale float64
 	for _, d := range differences {
-		sum += d
+		observed += d
 		scale += math.Abs(d)
 	}
-	// Sums that are equal on paper differ in the last digits.
-	observed := math.Abs(sum) - 1e-12*scale
-	signs := slices.Clone(differences)
-	extreme, all := 0, 1<<n
+	sum, signs := observed, slices.Clone(differences)
+	count, all := 0, 1<<n
 	for i := 1; i <= all; i++ {
-		if math.Abs(sum) >= observed {
-			extreme++
+		if extreme(sum, observed, 1e-12*scale) {
+			count++
 		}
 		if i == all {
 			break
@@ -153,7 +147,7 @@ func SignFlip(differences []float64) (p float64, ok bool) {
 		sum -= 2 * signs[flip]
 		signs[flip] = -signs[flip]
 	}
-	return float64(extreme) / float64(all), true
+	return float64(count) / float64(all), true
 }
 
 // maxPairs is how many pairwise differences HodgesLehmann holds at once.
