@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/stat"
 )
 
 // goodput is percentage-goodput: due requests that met every limit over all due
@@ -15,10 +16,12 @@ func (s *Stage) goodput(v view) *result.Goodput {
 	}
 	g := &result.Goodput{Due: len(v.judged), Misses: make(map[string]int)}
 	otherLength := 0
-	for _, r := range v.judged {
+	good := make([]float64, len(v.judged)) // 0 or 1, in time order
+	for i, r := range v.judged {
 		miss := s.miss(r)
 		if miss == "" {
 			g.Good++
+			good[i] = 1
 		} else {
 			g.Misses[miss]++
 		}
@@ -31,6 +34,10 @@ func (s *Stage) goodput(v view) *result.Goodput {
 	}
 	if g.Due > 0 {
 		g.Percent = 100 * float64(g.Good) / float64(g.Due)
+		if nEff := stat.EffectiveN(good); !s.untimed && nEff >= 1 {
+			lo, hi := stat.ShareInterval(float64(g.Good)/float64(g.Due), nEff, 0.95)
+			g.NEff, g.PercentCI = &nEff, &result.Interval{100 * lo, 100 * hi}
+		}
 	}
 	if length := s.window.Length(); length > 0 && !s.untimed {
 		g.Rate = num(float64(g.Good) / length.Seconds())

@@ -30,7 +30,8 @@ type Stage struct {
 	// events after a first one, and those that shared the stamp of the one before.
 	kernelEvents, events, textGaps, coalesced int64
 	eventTokens                               int64 // known deltas of events inside the window
-	deltaKnown, deltaUnknown                  int   // attempts with text inside the window
+	eventBins                                 windowBins
+	deltaKnown, deltaUnknown                  int // attempts with text inside the window
 }
 
 // NewStage makes a stage whose sample is the requests scheduled in w. Options
@@ -72,6 +73,7 @@ func (s *Stage) addTokens(a *record.Attempt, ev []record.Event) {
 	for _, e := range ev {
 		if e.Tokens > 0 && s.window.Contains(e.At) {
 			s.eventTokens += int64(e.Tokens)
+			s.eventBins.add(s.window, e.At, float64(e.Tokens))
 		}
 	}
 	first, last := a.FirstText, a.LastText
@@ -126,6 +128,7 @@ func (s *Stage) Merge(other *Stage) error {
 	s.coalesced += other.coalesced
 	s.kernelEvents += other.kernelEvents
 	s.eventTokens += other.eventTokens
+	s.eventBins.merge(&other.eventBins)
 	s.deltaKnown += other.deltaKnown
 	s.deltaUnknown += other.deltaUnknown
 	return nil

@@ -32,17 +32,20 @@ func (s *Stage) windowThroughput(v view) []result.Throughput {
 		return nil
 	}
 	var completed, output, prompt, untold int64
+	var completedBins, outputBins windowBins
 	for _, r := range v.all {
 		if !r.completed() || !s.window.Contains(r.end) {
 			continue
 		}
 		completed++
+		completedBins.add(s.window, r.end, 1)
 		if r.n == unknownCount {
 			untold++
 			continue
 		}
 		output += int64(r.n)
 		prompt += int64(r.prompt)
+		outputBins.add(s.window, r.end, float64(r.n))
 	}
 	lacks := ""
 	if untold > 0 {
@@ -53,10 +56,12 @@ func (s *Stage) windowThroughput(v view) []result.Throughput {
 		Name: "output_tps", Unit: "tokens/s", Value: float64(output) / seconds, Denominator: window,
 		Numerator: "output tokens of the requests completed in the window, since token deltas of events are not known" + lacks,
 		Phases:    edgesByCompletion,
+		CI:        outputBins.interval(seconds),
 	}
 	if s.deltaKnown > 0 && s.deltaUnknown == 0 {
 		out.Value = float64(s.eventTokens) / seconds
 		out.Numerator, out.Phases = "output tokens of the events inside the window", edgesByEvent
+		out.CI = s.eventBins.interval(seconds)
 	}
 	return []result.Throughput{
 		out,
@@ -66,7 +71,7 @@ func (s *Stage) windowThroughput(v view) []result.Throughput {
 		},
 		{
 			Name: "rps", Unit: "requests/s", Value: float64(completed) / seconds, Denominator: window,
-			Numerator: "requests completed in the window", Phases: edgesByCompletion,
+			Numerator: "requests completed in the window", Phases: edgesByCompletion, CI: completedBins.interval(seconds),
 		},
 	}
 }

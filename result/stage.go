@@ -112,6 +112,9 @@ type Throughput struct {
 	Numerator   string `json:"numerator"`
 	Denominator string `json:"denominator"`
 	Phases      string `json:"phases"`
+	// CI is a 95 % interval of the rate from batches in time order; nil where there
+	// is none.
+	CI *Interval `json:"ci,omitempty"`
 }
 
 // Threshold is one limit of a service level objective.
@@ -125,11 +128,17 @@ type Threshold struct {
 // Goodput is percentage-goodput: due requests that met every threshold over
 // all due requests.
 type Goodput struct {
-	SLO      []Threshold `json:"slo"`
-	Due      int         `json:"due_requests"`
-	Good     int         `json:"good_requests"`
-	Percent  float64     `json:"percent"`
-	OneToken int         `json:"one_token_requests"`
+	SLO     []Threshold `json:"slo"`
+	Due     int         `json:"due_requests"`
+	Good    int         `json:"good_requests"`
+	Percent float64     `json:"percent"`
+	// NEff is how many independent requests would tell the share as precisely as
+	// these do: misses come in clusters, when there is a queue. Nil where it cannot
+	// be estimated. PercentCI is the exact binomial interval (Clopper-Pearson) of
+	// such a sample, at 95 %.
+	NEff      *float64  `json:"n_eff"`
+	PercentCI *Interval `json:"percent_ci"`
+	OneToken  int       `json:"one_token_requests"`
 	// Misses by reason; a request is in one only, the first that applies.
 	Misses map[string]int `json:"misses,omitempty"`
 	// Rate is good requests per second of the window: the goodput rate.
