@@ -52,9 +52,6 @@ func Compare(sides []Side, o Options) (*result.Comparison, error) {
 		if len(s.Runs) == 0 {
 			return nil, fmt.Errorf("%s has no runs", s.Label)
 		}
-		if o.Paired && len(s.Runs) > maxPairs {
-			return nil, fmt.Errorf("paired: %s has %d runs; signs are enumerated for up to %d", s.Label, len(s.Runs), maxPairs)
-		}
 	}
 	o.Alpha = cmp.Or(o.Alpha, 0.05)
 	if len(o.Metrics) == 0 {
@@ -79,21 +76,38 @@ func Compare(sides []Side, o Options) (*result.Comparison, error) {
 	return c.out, nil
 }
 
-// pairUp orders every side by the seeds of the base.
+// pairUp orders every side by stage and seed, and holds it against the base.
 func pairUp(sides []Side) ([]Side, error) {
 	out := slices.Clone(sides)
 	for i := range out {
-		runs := slices.Clone(out[i].Runs)
-		slices.SortStableFunc(runs, func(a, b Run) int { return cmp.Compare(a.Result.Seed, b.Result.Seed) })
-		out[i].Runs = runs
-		if x, y := seeds(out[0].Runs), seeds(runs); !slices.Equal(x, y) {
-			return nil, fmt.Errorf("paired: the seeds differ: %s has %v, %s has %v", out[0].Label, x, out[i].Label, y)
+		out[i].Runs = slices.Clone(out[i].Runs)
+		slices.SortStableFunc(out[i].Runs, func(a, b Run) int {
+			return cmp.Or(cmp.Compare(a.Stage.Name, b.Stage.Name), cmp.Compare(a.Result.Seed, b.Result.Seed))
+		})
+		for _, stage := range stages(&out[0]) {
+			x, y := seeds(runsOf(&out[0], stage)), seeds(runsOf(&out[i], stage))
+			switch {
+			case !slices.Equal(x, y):
+				return nil, fmt.Errorf("paired: the seeds of %s differ: %s has %v, %s has %v", stage, out[0].Label, x, out[i].Label, y)
+			case len(slices.Compact(slices.Clone(x))) < len(x):
+				return nil, fmt.Errorf("paired: several runs of %s have one seed: %v", stage, x)
+			case len(x) > maxPairs:
+				return nil, fmt.Errorf("paired: %s has %d pairs; signs are enumerated for up to %d", stage, len(x), maxPairs)
+			}
 		}
 	}
-	if s := seeds(out[0].Runs); len(slices.Compact(slices.Clone(s))) < len(s) {
-		return nil, fmt.Errorf("paired: several runs have one seed: %v", s)
-	}
 	return out, nil
+}
+
+// runsOf a stage.
+func runsOf(s *Side, stage string) []Run {
+	var runs []Run
+	for _, r := range s.Runs {
+		if r.Stage.Name == stage {
+			runs = append(runs, r)
+		}
+	}
+	return runs
 }
 
 func seeds(runs []Run) []uint64 {
@@ -114,49 +128,40 @@ func (c *comparer) describe() {
 	for _, s := range c.sides {
 		side := result.ComparedSide{Label: s.Label}
 		for _, r := range s.Runs {
-			run := result.ComparedRun{ID: r.Result.ID, Dir: r.Dir, Seed: r.Result.Seed}
-			for i := range r.Result.Stages {
-				run.Client = worst(run.Client, r.Result.Stages[i].Client.Verdict)
-				run.Stability = worst(run.Stability, r.Result.Stages[i].Stability.Verdict)
-			}
-			side.Runs = append(side.Runs, run)
+			side.Runs = append(side.Runs, result.ComparedRun{
+				ID: r.Result.ID, Dir: r.Dir, Seed: r.Result.Seed, Stage: r.Stage.Name,
+				Client: r.Stage.Client.Verdict, Stability: r.Stage.Stability.Verdict,
+			})
 		}
 		c.out.Sides = append(c.out.Sides, side)
 	}
 	c.out.Test = "exact rank test over runs (Mann-Whitney)"
 	if c.o.Paired {
 		c.out.Test = "exact sign-flip test over paired runs of equal seeds"
-	} else if slices.Equal(seeds(c.sides[0].Runs), seeds(c.sides[1].Runs)) && len(slices.Compact(seeds(c.sides[0].Runs))) > 1 {
+	} else if _, err := pairUp(c.sides); err == nil && len(c.sides[0].Runs) > len(c.stages()) {
 		c.out.Notes = append(c.out.Notes, "the sides have the same seeds: a paired comparison, which takes the scatter of the workload out, is possible")
 	}
 }
 
-// worst of two verdicts of stages.
-func worst(a, b string) string {
-	order := []string{"", result.Valid, result.Stable, result.NotChecked, result.Undecided, result.Unstable, result.Invalid}
-	if slices.Index(order, b) > slices.Index(order, a) {
-		return b
-	}
-	return a
-}
-
-// stages of the base, in its order.
+// stages of the base, in the order of its runs.
 func (c *comparer) stages() []string {
 	var names []string
-	for i := range c.sides[0].Runs[0].Result.Stages {
-		names = append(names, c.sides[0].Runs[0].Result.Stages[i].Name)
+	for i := range c.sides[0].Runs {
+		if name := c.sides[0].Runs[i].Stage.Name; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
 	}
 	return names
 }
 
 // values of a metric over the runs of a side; why says what is missing.
 func values(s *Side, stage string, m *Metric) (v []float64, why string) {
-	for _, r := range s.Runs {
-		i := slices.IndexFunc(r.Result.Stages, func(st result.Stage) bool { return st.Name == stage })
-		if i < 0 {
-			return nil, fmt.Sprintf("run %s of %s has no such stage", r.Result.ID, s.Label)
-		}
-		x, missing := m.of(&r.Result.Stages[i])
+	runs := runsOf(s, stage)
+	if len(runs) == 0 {
+		return nil, fmt.Sprintf("%s has no such stage", s.Label)
+	}
+	for _, r := range runs {
+		x, missing := m.of(r.Stage)
 		if x == nil {
 			return nil, fmt.Sprintf("not in every run: run %s of %s: %s", r.Result.ID, s.Label, missing)
 		}
@@ -247,8 +252,8 @@ func differences(base, other []float64) []float64 {
 
 func (c *comparer) shiftFunction(stage string, m *Metric, side *Side) []result.QuantileShift {
 	of := func(s *Side) (runs [][]float64) {
-		for _, r := range s.Runs {
-			if samples := r.Samples[stage][m.quantity.name]; samples != nil {
+		for _, r := range runsOf(s, stage) {
+			if samples := r.Samples[m.quantity.name]; samples != nil {
 				runs = append(runs, samples.Value)
 			}
 		}
@@ -279,8 +284,9 @@ func describable(runs [][]float64, p float64) bool {
 // pairedRequests matches the requests of paired runs by their place in the plan.
 func pairedRequests(base, other *Side, stage string, m *Metric) *result.PairedRequests {
 	var diffs []float64
-	for i := range base.Runs {
-		x, y := base.Runs[i].Samples[stage][m.quantity.name], other.Runs[i].Samples[stage][m.quantity.name]
+	others := runsOf(other, stage)
+	for i, r := range runsOf(base, stage) {
+		x, y := r.Samples[m.quantity.name], others[i].Samples[m.quantity.name]
 		if x == nil || y == nil {
 			continue
 		}

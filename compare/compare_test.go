@@ -40,7 +40,8 @@ func newRun(id string, seed uint64, n numbers) Run {
 		st.Throughput = []result.Throughput{{Name: "output_tps", Value: v}}
 	}
 	return Run{
-		Result:   &result.Run{ID: id, Seed: seed, Complete: true, Stages: []result.Stage{st}},
+		Result:   &result.Run{ID: id, Seed: seed, Complete: true},
+		Stage:    &st,
 		Workload: "w",
 	}
 }
@@ -150,7 +151,7 @@ func TestPairedNeedsTheSameSeeds(t *testing.T) {
 	a, b := sideOf("a", "ttft.p99", 1, 2), sideOf("b", "ttft.p99", 1, 2)
 	b.Runs[1].Result.Seed = 9
 	_, err := Compare([]Side{a, b}, Options{Paired: true})
-	if err == nil || !strings.Contains(err.Error(), "the seeds differ: a has [1 2], b has [1 9]") {
+	if err == nil || !strings.Contains(err.Error(), "the seeds of rate 4/s differ: a has [1 2], b has [1 9]") {
 		t.Errorf("error %v", err)
 	}
 	a.Runs[1].Result.Seed, b.Runs[1].Result.Seed = 1, 1
@@ -171,7 +172,7 @@ func TestObjections(t *testing.T) {
 	fresh := func() []Side {
 		return []Side{sideOf("a", "ttft.p99", 1, 2), sideOf("b", "ttft.p99", 1, 2)}
 	}
-	stage := func(s []Side) *result.Stage { return &s[1].Runs[1].Result.Stages[0] }
+	stage := func(s []Side) *result.Stage { return s[1].Runs[1].Stage }
 	tests := []struct {
 		name   string
 		change func([]Side)
@@ -187,9 +188,9 @@ func TestObjections(t *testing.T) {
 		{"virtual", func(s []Side) { s[1].Runs[1].Result.Target.Virtual = true }, "boundary differs"},
 		{"partial", func(s []Side) { s[1].Runs[1].Result.Complete = false }, "not complete"},
 		{"twice", func(s []Side) { s[1].Runs[1].Result.ID = "a0" }, "in it twice (a, b)"},
-		{"stages", func(s []Side) { stage(s).Name = "rate 8/s" }, "stages differ between a and b: rate 4/s and rate 8/s"},
+		{"stages", func(s []Side) { stage(s).Name = "rate 8/s" }, "stages differ between a and b: rate 4/s, and rate 4/s, rate 8/s"},
 		{"failures", func(s []Side) { stage(s).Ledger.Completed = 900 }, "note: 10.0 % of the requests"},
-		{"transport", func(s []Side) { s[1].Runs[1].Result.Transport = "epoll" }, "note: transport differs"},
+		{"transport", func(s []Side) { s[1].Runs[1].Result.Transport = "epoll" }, "note: the transport differs"},
 		{"no runs", func(s []Side) { s[1].Runs = nil }, "b has no runs"},
 	}
 	for _, tt := range tests {
@@ -376,8 +377,8 @@ func TestGather(t *testing.T) {
 func TestPairedRequests(t *testing.T) {
 	a, b := sideOf("a", "ttft.p50", 1, 2, 3, 4, 5, 6), sideOf("b", "ttft.p50", 2, 3, 4, 5, 6, 7)
 	for i := range a.Runs {
-		a.Runs[i].Samples = map[string]map[string]*Samples{"rate 4/s": {"ttft": {Request: []int64{0, 1, 2}, Value: []float64{1, 2, 3}}}}
-		b.Runs[i].Samples = map[string]map[string]*Samples{"rate 4/s": {"ttft": {Request: []int64{1, 2, 9}, Value: []float64{4, 6, 1}}}}
+		a.Runs[i].Samples = map[string]*Samples{"ttft": {Request: []int64{0, 1, 2}, Value: []float64{1, 2, 3}}}
+		b.Runs[i].Samples = map[string]*Samples{"ttft": {Request: []int64{1, 2, 9}, Value: []float64{4, 6, 1}}}
 	}
 	c, err := Compare([]Side{a, b}, Options{Paired: true, Metrics: mustMetrics(t, "ttft.p50")})
 	if err != nil {

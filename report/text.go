@@ -352,9 +352,9 @@ func (p *page) tone(s, verdict string) string {
 	}
 	style := lipgloss.NewStyle().Bold(true)
 	switch verdict {
-	case result.Valid, result.Stable:
+	case result.Valid, result.Stable, result.Pass, result.Improvement:
 		style = style.Foreground(lipgloss.Green)
-	case result.Invalid, result.Unstable, notComplete:
+	case result.Invalid, result.Unstable, result.Fail, result.Regression, notComplete:
 		style = style.Foreground(lipgloss.Red)
 	default:
 		style = style.Foreground(lipgloss.Yellow)

@@ -46,13 +46,14 @@ type ComparedSide struct {
 	Runs  []ComparedRun `json:"runs"`
 }
 
-// ComparedRun is one run of it.
+// ComparedRun is one stage of one of its runs.
 type ComparedRun struct {
 	ID  string `json:"id"`
 	Dir string `json:"-"`
 	// Seed of schedule and lengths.
 	Seed uint64 `json:"seed"`
-	// Client and Stability are the run's verdicts.
+	Stage string `json:"stage"`
+	// Client and Stability are the verdicts of that stage.
 	Client    string `json:"client_verdict"`
 	Stability string `json:"stability"`
 }

@@ -48,6 +48,8 @@ type Run struct {
 	// PromptLength says how prompt lengths were made exact ("token ids",
 	// "/tokenize", "usage"), or that they are not.
 	PromptLength string `json:"prompt_length"`
+	// Labels that the user gave the run.
+	Labels map[string]string `json:"labels,omitempty"`
 	// Stamps says where stamps were taken ("user space", "kernel receive").
 	Stamps    string `json:"stamps"`
 	Transport string `json:"transport"`

@@ -35,7 +35,9 @@ type Meta struct {
 	WorkloadText string        `json:"workload_text"`
 	Fingerprint  string        `json:"workload_fingerprint"`
 	PromptLength string        `json:"prompt_length"`
-	Transport    string        `json:"transport"`
+	// Labels that the user gave the run.
+	Labels    map[string]string `json:"labels,omitempty"`
+	Transport string            `json:"transport"`
 	// SLO, TPOT form, percentiles and quantile type that the report used.
 	SLO          string              `json:"slo,omitempty"`
 	TPOT         string              `json:"tpot,omitempty"`

@@ -19,6 +19,7 @@ const (
 	recordsFile  = "records.jsonl"
 	eventsFile   = "events.seg"
 	requestsFile = "requests.csv"
+	clockFile    = "clock.csv"
 	reportFile   = "report.json"
 	serverDir    = "server"
 )
@@ -26,12 +27,16 @@ const (
 // csvHeader is the five-column format of requests.csv.
 const csvHeader = "request_id,prompt_tokens,completion_tokens,TTFT_ms,E2E_ms\n"
 
+// clockHeader is that of clock.csv, in nanoseconds.
+const clockHeader = "stamp_ns,wall_ns,window_ns\n"
+
 // Writer streams one run to its directory. It is not safe for concurrent use.
 type Writer struct {
 	dir     string
 	meta    Meta
 	records *bufio.Writer
 	csv     *bufio.Writer
+	clock   *bufio.Writer
 	seg     *segmentWriter
 	files   []*os.File
 	line    []byte
@@ -59,19 +64,23 @@ func Create(parent, shortID string, m Meta) (w *Writer, err error) {
 	if err := w.writeJSON(metaFile, w.meta); err != nil {
 		return nil, err
 	}
-	var fs [3]*os.File
-	for i, name := range []string{recordsFile, eventsFile, requestsFile} {
+	var fs [4]*os.File
+	for i, name := range []string{recordsFile, eventsFile, requestsFile, clockFile} {
 		if fs[i], err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
 			return nil, fmt.Errorf("making the run directory: %w", err)
 		}
 		w.files = append(w.files, fs[i])
 	}
 	w.records, w.csv = bufio.NewWriterSize(fs[0], 1<<18), bufio.NewWriterSize(fs[2], 1<<16)
+	w.clock = bufio.NewWriter(fs[3])
 	if w.seg, err = newSegmentWriter(fs[1]); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", eventsFile, err)
 	}
 	if _, err := w.csv.WriteString(csvHeader); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", requestsFile, err)
+	}
+	if _, err := w.clock.WriteString(clockHeader); err != nil {
+		return nil, fmt.Errorf("writing %s: %w", clockFile, err)
 	}
 	w.dirty = true
 	return w, w.Flush()
@@ -137,6 +146,17 @@ func (w *Writer) appendCSV(a *record.Attempt) error {
 	return nil
 }
 
+// AppendClock adds estimates of the wall clock's offset.
+func (w *Writer) AppendClock(offsets []record.ClockOffset) error {
+	for _, o := range offsets {
+		w.dirty = true
+		if _, err := fmt.Fprintf(w.clock, "%d,%d,%d\n", o.At, o.Wall, o.Window.Nanoseconds()); err != nil {
+			return fmt.Errorf("writing %s: %w", clockFile, err)
+		}
+	}
+	return nil
+}
+
 // appendMS writes d in milliseconds with all its nanoseconds.
 func appendMS(b []byte, d time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(d)/1e6, 'f', 6, 64)
@@ -156,6 +176,9 @@ func (w *Writer) Flush() error {
 	}
 	if err := w.csv.Flush(); err != nil {
 		return fmt.Errorf("writing %s: %w", requestsFile, err)
+	}
+	if err := w.clock.Flush(); err != nil {
+		return fmt.Errorf("writing %s: %w", clockFile, err)
 	}
 	return nil
 }

@@ -36,6 +36,8 @@ type config struct {
 	Limits   result.ClientLimits `yaml:"client_limits"`
 	// Environment is what only the operator of the server knows.
 	Environment map[string]string `yaml:"environment,omitempty"`
+	// Labels name the run for later comparisons, as in config: fp8.
+	Labels map[string]string `yaml:"labels,omitempty"`
 	// Seed of the schedule and the lengths.
 	Seed uint64 `yaml:"seed"`
 	// Out is the parent of run directories.

@@ -64,10 +64,11 @@ type gateFlags struct {
 
 // outputFlags say where results go.
 type outputFlags struct {
-	Out         *string `placeholder:"runs" help:"Folder for run directories." group:"Output"`
-	JSON        bool    `name:"json" help:"Print the report as JSON." group:"Output"`
-	Quiet       bool    `short:"q" help:"No progress on standard error." group:"Output"`
-	PrintConfig bool    `name:"print-config" help:"Print the configuration as resolved, and do nothing." group:"Output"`
+	Out         *string           `placeholder:"runs" help:"Folder for run directories." group:"Output"`
+	Label       map[string]string `placeholder:"KEY=VALUE" mapsep:"none" help:"Label of the run, as config=fp8: assay compare --by config groups by it." group:"Output"`
+	JSON        bool              `name:"json" help:"Print the report as JSON." group:"Output"`
+	Quiet       bool              `short:"q" help:"No progress on standard error." group:"Output"`
+	PrintConfig bool              `name:"print-config" help:"Print the configuration as resolved, and do nothing." group:"Output"`
 }
 
 func put[T any](to *T, from *T) {
@@ -98,6 +99,12 @@ func (c *loadFlags) resolve(o *outputFlags, t *targetFlags, url *string) (config
 		t.put(&cfg.Target)
 	}
 	put(&cfg.Out, o.Out)
+	for k, v := range o.Label {
+		if cfg.Labels == nil {
+			cfg.Labels = make(map[string]string)
+		}
+		cfg.Labels[k] = v
+	}
 	if err := c.put(&cfg); err != nil {
 		return cfg, err
 	}

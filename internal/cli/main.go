@@ -25,6 +25,7 @@ type env struct {
 type commands struct {
 	Run         runCmd         `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
 	Report      reportCmd      `cmd:"" help:"Print the report of a run directory again."`
+	Compare     compareCmd     `cmd:"" help:"Say whether two configurations differ, from several runs of each."`
 	Analyze     analyzeCmd     `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
 	Sim         simCmd         `cmd:"" help:"Serve the built-in engine."`
 	Check       checkCmd       `cmd:"" help:"Ask whether a target's numbers can be believed, with 20 small requests."`

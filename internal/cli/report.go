@@ -63,7 +63,7 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 		SchemaVersion: result.SchemaVersion, ID: m.ID, Dir: r.Dir, ToolVersion: m.ToolVersion,
 		Complete: m.Complete, Ended: m.Ended, Epoch: m.Epoch, Target: m.Target, Seed: m.Seed, Nonce: m.Nonce,
 		WorkloadText: m.WorkloadText, Fingerprint: m.Fingerprint, PromptLength: m.PromptLength,
-		Transport: m.Transport, Environment: m.Environment, Check: m.Check, Warnings: m.Warnings,
+		Labels: m.Labels, Transport: m.Transport, Environment: m.Environment, Check: m.Check, Warnings: m.Warnings,
 	}
 	scrapes, err := r.Scrapes()
 	if err != nil {

@@ -296,7 +296,7 @@ func (c *config) meta(k *clock.Clock) (rundir.Meta, error) {
 		ToolVersion: version(), Epoch: k.Epoch(), Config: asJSON, Seed: c.Seed,
 		WorkloadText: c.Workload.Describe(), Fingerprint: c.Workload.Fingerprint(c.Seed),
 		SLO: c.Report.SLO, TPOT: c.Report.TPOT, QuantileType: c.Report.QuantileType, Percentiles: c.Report.Percentiles,
-		Limits: c.Limits,
+		Limits: c.Limits, Labels: c.Labels,
 	}
 	m.EpochMonotonic, _ = k.Monotonic()
 	return m, nil
