@@ -119,13 +119,22 @@ func (o Options) intervals(sum *result.Summary, s sample, sorted []float64) {
 		return
 	}
 	sum.NEff = num(stat.EffectiveN(s.series))
-	p50, ok50 := o.quantileInterval(s.series, sorted, 0.50)
-	p99, ok99 := o.quantileInterval(s.series, sorted, 0.99)
-	sum.P50CI, sum.P99CI = bounds(p50, ok50), bounds(p99, ok99)
-	sum.CIMethod = "p50 " + method(p50) + "; p99 " + method(p99)
-	if p50.Why != "" && p50.Why == p99.Why {
+	mean, _ := o.meanInterval(s.series)
+	p50, _ := o.quantileInterval(s.series, sorted, 0.50)
+	p95, _ := o.quantileInterval(s.series, sorted, 0.95)
+	p99, _ := o.quantileInterval(s.series, sorted, 0.99)
+	sum.MeanCI, sum.P50CI, sum.P95CI, sum.P99CI = bounds(mean), bounds(p50), bounds(p95), bounds(p99)
+	sum.CIMethod = "mean " + method(mean) + "; p50 " + method(p50) + "; p95 " + method(p95) + "; p99 " + method(p99)
+	if p50.Why != "" && mean.Why == p50.Why && p95.Why == p50.Why && p99.Why == p50.Why {
 		sum.CIMethod = "none: " + string(p50.Why)
 	}
+}
+
+func (o Options) meanInterval(series []float64) (stat.Interval, bool) {
+	if o.Bootstrap {
+		return stat.BootstrapMean(series, level, o.Seed)
+	}
+	return stat.MeanInterval(series, level)
 }
 
 func (o Options) quantileInterval(series, sorted []float64, p float64) (stat.Interval, bool) {
@@ -135,8 +144,8 @@ func (o Options) quantileInterval(series, sorted []float64, p float64) (stat.Int
 	return stat.QuantileInterval(series, sorted, p, level)
 }
 
-func bounds(v stat.Interval, ok bool) *result.Interval {
-	if !ok {
+func bounds(v stat.Interval) *result.Interval {
+	if v.Why != "" {
 		return nil
 	}
 	return &result.Interval{v.Lo, v.Hi}

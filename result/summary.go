@@ -37,17 +37,20 @@ type Summary struct {
 	Max         *float64            `json:"max"`
 	// MAD is the raw median absolute deviation from the median.
 	MAD *float64 `json:"mad"`
-	// P99CI comes from batches in time order and allows for dependence; nil when
-	// there are fewer than 20 batches.
-	P99CI *Interval `json:"p99_ci"`
-	P50CI *Interval `json:"p50_ci"`
+	// MeanCI and those of the percentiles are 95 % intervals from batches in time
+	// order and allow for dependence; nil when there are fewer than 20 batches, and
+	// where CIMethod says why else.
+	P99CI  *Interval `json:"p99_ci"`
+	P95CI  *Interval `json:"p95_ci"`
+	P50CI  *Interval `json:"p50_ci"`
+	MeanCI *Interval `json:"mean_ci"`
 	// P99CIIID is the order-statistic interval. It holds only for independent
 	// samples and is labelled so; nil for n < 368.
 	P99CIIID *Interval `json:"p99_ci_iid"`
 	P50CIIID *Interval `json:"p50_ci_iid"`
 	// NEff is the effective sample size for the mean; nil when unknown.
 	NEff *float64 `json:"n_eff"`
-	// CIMethod says how P99CI and P50CI were made, or why there are none.
+	// CIMethod says how the intervals were made, or why there are none.
 	CIMethod string `json:"ci_method,omitempty"`
 
 	Unit      string    `json:"unit"`
