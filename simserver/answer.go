@@ -48,7 +48,7 @@ func (c *core) body(st *stream) {
 		q.sent, q.held = q.req.Generated, 0
 		st.tokens += q.sent
 	}
-	f := frame{st: st, kind: "body", from: len(c.buf), tokens: st.tokens, then: thenDone, outcome: "completed"}
+	f := frame{st: st, kind: EventBody, from: len(c.buf), tokens: st.tokens, then: thenDone, outcome: "completed"}
 	r := &reply{status: 200, body: st.bodyJSON()}
 	cut := st.cutBody(&f)
 	if f.outcome == "error" {
@@ -68,7 +68,7 @@ func (c *core) body(st *stream) {
 // nothing of it is sent and silent is true.
 func (st *stream) cutBody(f *frame) (silent bool) {
 	at := func(k int) bool { return k >= 0 && st.tokens >= k }
-	switch x := &st.fault; {
+	switch x := st.fault; {
 	case x.Well():
 		return false
 	case at(x.ErrorAfter):

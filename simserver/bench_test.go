@@ -59,7 +59,7 @@ func BenchmarkStreams(b *testing.B) {
 		switch {
 		case l.Request != nil:
 			for _, e := range l.Request.Events {
-				if e.Kind == "token" {
+				if e.Kind == EventToken {
 					slip = append(slip, e.Before-e.Planned)
 				}
 			}
@@ -94,7 +94,7 @@ func BenchmarkEncodeEvent(b *testing.B) {
 	for b.Loop() {
 		c.buf, c.frames = c.buf[:0], c.frames[:0]
 		c.event = st.appendToken(c.event[:0], q, j%999, j%999+1, false)
-		c.put(st, "data: ", c.event, frame{kind: "token", tokens: 1})
+		c.put(st, "data: ", c.event, frame{kind: EventToken, tokens: 1})
 		j++
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -47,7 +48,7 @@ type conn struct {
 	br  *bufio.Reader
 
 	mu       sync.Mutex
-	tw       *tryWriter // nil: every write goes through the flusher
+	fd       int        // of nc, open until broken is set; -1: every write goes through the flusher
 	pending  []byte     // what the socket has not taken yet
 	flushing bool       // a flusher is on its way
 	held     bool       // a fault: nothing is written for now
@@ -60,10 +61,22 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	c := &conn{srv: s, nc: nc, tw: newTryWriter(nc)}
+	c := &conn{srv: s, nc: nc, fd: descriptor(nc)}
 	c.in.r = nc
 	c.br = bufio.NewReader(&c.in)
 	return c
+}
+
+// descriptor is that of a socket, or -1.
+func descriptor(nc net.Conn) (fd int) {
+	fd = -1
+	if sc, ok := nc.(syscall.Conn); ok {
+		if raw, err := sc.SyscallConn(); err == nil {
+			// It fails on a closed socket, and then there is none.
+			_ = raw.Control(func(open uintptr) { fd = int(open) })
+		}
+	}
+	return fd
 }
 
 // serve answers requests until the client leaves, misbehaves, or is idle for too long.
@@ -135,8 +148,8 @@ func (c *conn) sendLocked(b []byte) (direct bool, err error) {
 	if c.broken {
 		return false, errGone
 	}
-	if c.tw != nil && len(c.pending) == 0 && !c.flushing && !c.held && c.drip == 0 {
-		n, err := c.tw.try(b)
+	if c.fd >= 0 && len(c.pending) == 0 && !c.flushing && !c.held && c.drip == 0 {
+		n, err := writeNow(c.fd, b)
 		if err != nil {
 			c.broken = true
 			return false, errGone
@@ -228,7 +241,7 @@ func (c *conn) sendSplit(b []byte, n int) (direct bool, err error) {
 	return direct, err
 }
 
-// shut closes the connection at once. c.mu is held.
+// shut closes the connection at once; nothing else does. c.mu is held.
 func (c *conn) shut() {
 	c.broken = true
 	c.pending = nil

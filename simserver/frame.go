@@ -11,7 +11,7 @@ import (
 type frame struct {
 	st       *stream
 	from, to int
-	kind     string // as TruthEvent.Kind
+	kind     EventKind
 	index    int
 	tokens   int
 	then     then
@@ -69,13 +69,13 @@ func (c *core) stream(q *sequence, o *engine.Output) {
 		return
 	}
 	if n := st.fault.Comments; n > 0 && st.events%n == 0 {
-		c.put(st, ": keep-alive", nil, frame{kind: "comment", index: q.index})
+		c.put(st, ": keep-alive", nil, frame{kind: EventComment, index: q.index})
 	}
 	from, tokens := q.sent, q.held
 	q.sent, q.held = from+tokens, 0
 	st.tokens += tokens
 	c.event = st.appendToken(c.event[:0], q, from, q.sent, o.Finished)
-	c.put(st, "data: ", c.event, frame{kind: "token", index: q.index, tokens: tokens})
+	c.put(st, "data: ", c.event, frame{kind: EventToken, index: q.index, tokens: tokens})
 	if !c.cut(st) && st.left == 0 {
 		c.tail(st)
 	}
@@ -88,7 +88,7 @@ func (c *core) roles(st *stream) {
 	}
 	for _, q := range st.seqs {
 		c.event = st.appendRole(c.event[:0], q)
-		c.put(st, "data: ", c.event, frame{kind: "role", index: q.index})
+		c.put(st, "data: ", c.event, frame{kind: EventRole, index: q.index})
 	}
 }
 
@@ -97,10 +97,10 @@ func (c *core) tail(st *stream) {
 	st.ended = true
 	if st.gen.includeUsage && !st.fault.NoUsage {
 		c.event = st.appendUsageEvent(c.event[:0])
-		c.put(st, "data: ", c.event, frame{kind: "usage"})
+		c.put(st, "data: ", c.event, frame{kind: EventUsage})
 	}
 	if st.fault.NeverEnd {
-		c.bare(st, frame{kind: "end", then: thenHang, outcome: "fault"})
+		c.bare(st, frame{kind: EventEnd, then: thenHang, outcome: "fault"})
 		return
 	}
 	c.finish(st, "completed")
@@ -112,12 +112,12 @@ func (c *core) finish(st *stream, outcome string) {
 		c.endBody(st, outcome)
 		return
 	}
-	c.put(st, "data: ", []byte("[DONE]"), frame{kind: "done", then: thenDone, outcome: outcome})
+	c.put(st, "data: ", []byte("[DONE]"), frame{kind: EventDone, then: thenDone, outcome: outcome})
 }
 
 // endBody encodes the end of the body alone.
 func (c *core) endBody(st *stream, outcome string) {
-	f := frame{st: st, kind: "end", from: len(c.buf), then: thenDone, outcome: outcome}
+	f := frame{st: st, kind: EventEnd, from: len(c.buf), then: thenDone, outcome: outcome}
 	c.buf = st.appendPrelude(c.buf)
 	if st.chunked {
 		c.buf = append(c.buf, lastChunk...)
@@ -138,25 +138,25 @@ func (c *core) bare(st *stream, f frame) {
 // cut ends a stream early if a fault says so at this number of tokens.
 func (c *core) cut(st *stream) bool {
 	at := func(k int) bool { return k >= 0 && st.tokens >= k }
-	f := &st.fault
+	f := st.fault
 	switch {
 	case f.Well():
 		return false
 	case at(f.ErrorAfter):
 		c.event = append(c.event[:0], errMidStream.object()...)
-		c.put(st, "data: ", c.event, frame{kind: "error"})
+		c.put(st, "data: ", c.event, frame{kind: EventError})
 		c.finish(st, "error")
 	case at(f.EndAfter):
 		c.endBody(st, "fault")
 	case at(f.TruncateAfter):
-		c.bare(st, frame{kind: "end", then: thenClose, outcome: "fault"})
+		c.bare(st, frame{kind: EventEnd, then: thenClose, outcome: "fault"})
 	case at(f.ResetAfter):
-		c.bare(st, frame{kind: "end", then: thenReset, outcome: "fault"})
+		c.bare(st, frame{kind: EventEnd, then: thenReset, outcome: "fault"})
 	case at(f.StallAfter) && f.Stall == 0:
-		c.bare(st, frame{kind: "end", then: thenHang, outcome: "fault"})
+		c.bare(st, frame{kind: EventEnd, then: thenHang, outcome: "fault"})
 	case at(f.StallAfter) && !st.stalled:
 		st.stalled = true
-		c.bare(st, frame{kind: "stall", then: thenStall})
+		c.bare(st, frame{kind: EventStall, then: thenStall})
 		return false
 	default:
 		return false
@@ -274,7 +274,7 @@ func (c *core) sendFrame(f *frame, planned int64) {
 		return
 	}
 	e := TruthEvent{
-		Kind: f.kind, Index: f.index, Tokens: f.tokens, Bytes: len(b),
+		Kind: f.kind, Index: int32(f.index), Tokens: int32(f.tokens), Bytes: int32(len(b)),
 		Planned: c.srv.monotonic(planned), Before: c.srv.monotonic(before),
 	}
 	if direct {

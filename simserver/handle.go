@@ -230,7 +230,7 @@ func (c *conn) start(st *stream) *apiError {
 	before := c.srv.clk.Now()
 	if st.gen.stream && !st.fault.LateHeaders && c.srv.truth != nil {
 		st.truth = append(make(TruthEvents, 0, 8+len(st.seqs)*min(st.gen.maxTokens, 4096)), TruthEvent{
-			Kind: "headers", Before: c.srv.monotonic(before), Bytes: len(head),
+			Kind: EventHeaders, Before: c.srv.monotonic(before), Bytes: int32(len(head)),
 		})
 	}
 	if bad := st.core.submit(st); bad != nil {
@@ -283,17 +283,15 @@ func (s *Server) parse(h http.Header, body []byte, a api) (*generation, *genBody
 }
 
 // faultOf is the fault of a request: its header's, else the configured one.
-func (s *Server) faultOf(header, id string) (Fault, error) {
+func (s *Server) faultOf(header, id string) (*Fault, error) {
 	if header != "" {
-		return ParseFault(header)
-	}
-	if s.fault.Well() {
-		return s.fault, nil
+		f, err := ParseFault(header)
+		return &f, err
 	}
 	if share := s.cfg.FaultShare; share > 0 && float64(hashString(id)>>11)/(1<<53) >= share {
-		return ParseFault("")
+		return &s.well, nil
 	}
-	return s.fault, nil
+	return &s.fault, nil
 }
 
 func hashString(text string) uint64 {

@@ -71,7 +71,7 @@ func DefaultConfig() Config {
 // Server is one simulated vLLM server.
 type Server struct {
 	cfg         Config
-	fault       Fault // of Config.Fault
+	fault, well Fault // of Config.Fault, and none
 	clk         *clock.Clock
 	wallOffset  int64 // Unix ns of stamp 0
 	mono        int64 // CLOCK_MONOTONIC ns of stamp 0
@@ -110,17 +110,18 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("simserver: Engines %d, MeanOutput %g, KeepAlive %v, MaxQueued %d, FaultShare %g: one is out of range",
 			cfg.Engines, cfg.MeanOutput, cfg.KeepAlive, cfg.MaxQueued, cfg.FaultShare)
 	}
+	well, _ := ParseFault("") // nothing is never wrong
 	fault, err := ParseFault(cfg.Fault)
 	if err != nil {
 		return nil, fmt.Errorf("simserver: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, fault: fault, clk: clock.Start(),
+		cfg: cfg, fault: fault, well: well, clk: clock.Start(),
 		conns: make(map[*conn]struct{}), quit: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	offset := s.clk.Offset()
 	s.wallOffset = offset.Wall.UnixNano() - offset.Stamp
-	s.mono = monotonicOffset(s.clk)
+	s.mono, _ = s.clk.Monotonic() // 0 where there is none: compare wall times there
 	for i := range cfg.Engines {
 		ec := cfg.Engine
 		ec.Seed += uint64(i)

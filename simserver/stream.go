@@ -55,7 +55,7 @@ type stream struct {
 	core      *core
 	conn      *conn
 	gen       *generation
-	fault     Fault
+	fault     *Fault // shared by all that have the same, so that it stays in the cache
 	path      string
 	requestID string // X-Request-Id as sent
 	received  int64

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -83,22 +84,63 @@ type TruthSequence struct {
 
 // TruthEvent is one write to the client. On the wire of the log it is an array
 // [kind, index, tokens, planned_ns, before_ns, after_ns, bytes].
+//
+// It has no pointers: a server holds a million of them, and a garbage collection
+// need not look at one.
 type TruthEvent struct {
-	Kind    string // "headers", "role", "token", "usage", "done", "error", "end", "body"
-	Index   int    // of the choice
-	Tokens  int    // that the event hands out
-	Planned int64  // end of the step
-	Before  int64  // just before the write call
-	After   int64  // just after it; 0: the bytes were queued (full socket, or a fault), or not stamped (headers)
-	Bytes   int
+	Planned int64 // end of the step
+	Before  int64 // just before the write call
+	After   int64 // just after it; 0: the bytes were queued (full socket, or a fault), or not stamped (headers)
+	Bytes   int32
+	Tokens  int32 // that the event hands out
+	Index   int32 // of the choice
+	Kind    EventKind
+}
+
+// EventKind is what a write to the client was; on the wire its name.
+type EventKind uint8
+
+// The kinds.
+const (
+	EventHeaders EventKind = iota + 1
+	EventRole
+	EventToken
+	EventUsage
+	EventDone
+	EventError
+	EventEnd     // of the body alone
+	EventBody    // an answer in one piece
+	EventComment // a keep-alive line
+	EventStall   // a fault's silence begins
+)
+
+var eventNames = [...]string{"", "headers", "role", "token", "usage", "done", "error", "end", "body", "comment", "stall"}
+
+// String is the kind's name on the wire.
+func (k EventKind) String() string {
+	if int(k) >= len(eventNames) {
+		return ""
+	}
+	return eventNames[k]
+}
+
+// UnmarshalText reads a name.
+func (k *EventKind) UnmarshalText(b []byte) error {
+	i := slices.Index(eventNames[1:], string(b))
+	if i < 0 {
+		return fmt.Errorf("unknown kind %q", b)
+	}
+	*k = EventKind(i + 1)
+	return nil
 }
 
 // MarshalJSON writes the array form.
 func (e TruthEvent) MarshalJSON() ([]byte, error) { return e.append(nil), nil }
 
 func (e TruthEvent) append(b []byte) []byte {
-	b = append(b, '[')
-	b = appendJSONString(b, e.Kind)
+	b = append(b, `["`...)
+	b = append(b, e.Kind.String()...)
+	b = append(b, '"')
 	for _, n := range [...]int64{int64(e.Index), int64(e.Tokens), e.Planned, e.Before, e.After, int64(e.Bytes)} {
 		b = append(b, ',')
 		b = strconv.AppendInt(b, n, 10)

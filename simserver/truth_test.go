@@ -61,7 +61,7 @@ func TestTruth(t *testing.T) {
 		}
 		tokens, last := 0, int64(0)
 		for _, e := range q.Events {
-			tokens += e.Tokens
+			tokens += int(e.Tokens)
 			if e.Planned > e.Before || e.Before < last || e.After != 0 && e.After < e.Before || e.Bytes == 0 {
 				t.Errorf("%s: event %+v", q.ID, e)
 			}
@@ -70,8 +70,8 @@ func TestTruth(t *testing.T) {
 		if tokens != s.OutputTokens {
 			t.Errorf("%s: events of %d tokens, %d generated", q.ID, tokens, s.OutputTokens)
 		}
-		if kind := q.Events[len(q.Events)-1].Kind; q.Stream && kind != "done" || !q.Stream && kind != "body" {
-			t.Errorf("%s ends in %q", q.ID, kind)
+		if kind := q.Events[len(q.Events)-1].Kind; q.Stream && kind != EventDone || !q.Stream && kind != EventBody {
+			t.Errorf("%s ends in %v", q.ID, kind)
 		}
 	}
 	if len(seen) != 40 {
@@ -144,7 +144,7 @@ func TestVirtualTwin(t *testing.T) {
 }
 
 func TestTruthEventCodec(t *testing.T) {
-	want := TruthEvent{"token", 1, 2, 3, 4, 5, 6}
+	want := TruthEvent{3, 4, 5, 6, 2, 1, EventToken}
 	b, err := json.Marshal(want)
 	if err != nil || string(b) != `["token",1,2,3,4,5,6]` {
 		t.Fatalf("%s, %v", b, err)
@@ -153,7 +153,7 @@ func TestTruthEventCodec(t *testing.T) {
 	if err := json.Unmarshal(b, &got); err != nil || got != want {
 		t.Errorf("%+v, %v", got, err)
 	}
-	for _, bad := range []string{`["token",1]`, `{}`, `[1,2,3,4,5,6,7]`, `["token",1,2,3,4,5,6,7]`} {
+	for _, bad := range []string{`["token",1]`, `{}`, `[1,2,3,4,5,6,7]`, `["token",1,2,3,4,5,6,7]`, `["",1,2,3,4,5,6]`, `["other",1,2,3,4,5,6]`} {
 		if err := json.Unmarshal([]byte(bad), &got); err == nil {
 			t.Errorf("%s was read as %+v", bad, got)
 		}
@@ -166,8 +166,8 @@ func TestTruthLine(t *testing.T) {
 		{Start: &TruthStart{Schema: "s", Model: `a "b"`}},
 		{Step: &TruthStep{Number: 3, KVUsage: 0.25}},
 		{Request: &TruthRequest{ID: "no events", Sequences: []TruthSequence{{Index: 1}}}},
-		{Request: &TruthRequest{ID: "one", Events: TruthEvents{{"token", 1, 2, 3, 4, 5, 6}}}},
-		{Request: &TruthRequest{ID: "}}", Fault: `{"`, Events: TruthEvents{{"a\n", -1, 0, 0, 0, 0, 0}, {"done", 0, 0, 1 << 60, 0, 0, 0}}}},
+		{Request: &TruthRequest{ID: "one", Events: TruthEvents{{3, 4, 5, 6, 2, 1, EventToken}}}},
+		{Request: &TruthRequest{ID: "}}", Fault: `{"`, Events: TruthEvents{{Kind: EventStall, Index: -1}, {Kind: EventDone, Planned: 1 << 60}}}},
 	} {
 		want, err := json.Marshal(line)
 		if err != nil {

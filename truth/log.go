@@ -47,14 +47,14 @@ func row(q *simserver.TruthRequest) Row {
 	handed := 0
 	for _, e := range q.Events {
 		switch {
-		case e.Kind == "body":
+		case e.Kind == simserver.EventBody:
 			r.Last = e.Before
-		case e.Kind != "token" || e.Tokens == 0:
+		case e.Kind != simserver.EventToken || e.Tokens == 0:
 			continue
 		}
 		r.slips = append(r.slips, int32(min(e.Before-e.Planned, math.MaxInt32)))
-		handed += e.Tokens
-		if e.Kind == "body" || stops && e.Tokens == 1 && handed == q.OutputTokens {
+		handed += int(e.Tokens)
+		if e.Kind == simserver.EventBody || stops && e.Tokens == 1 && handed == q.OutputTokens {
 			continue
 		}
 		if r.First == 0 {

@@ -289,7 +289,7 @@ func report(o options) error {
 			outputs[step{l.Step.Engine, l.Step.End}] = l.Step.Outputs
 		case l.Request != nil:
 			for _, e := range l.Request.Events {
-				if e.Kind == "token" {
+				if e.Kind == simserver.EventToken {
 					writes = append(writes, write{step{l.Request.Engine, e.Planned}, e.Before - e.Planned})
 				}
 			}
