@@ -23,6 +23,7 @@ type clientSide struct {
 	coalesced int
 	events    int
 	kernel    int
+	proof     []float64 // us, kernel's transmit stamp - sent
 }
 
 func (c *clientSide) add(a *record.Attempt) {
@@ -39,6 +40,9 @@ func (c *clientSide) add(a *record.Attempt) {
 	}
 	if a.Try == 0 {
 		c.due++
+		if d, ok := a.SentKernel.Since(a.Sent); ok {
+			c.proof = append(c.proof, float64(d)/1e3)
+		}
 		if a.Sent.Known() {
 			c.sent++
 			// A server that closes its connections makes the next send wait for a new
@@ -60,7 +64,7 @@ func (c *clientSide) add(a *record.Attempt) {
 // verdict judges by the limits. readLag is that of the window's events; nil if
 // none has a kernel stamp.
 func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l result.ClientLimits) result.ClientVerdict {
-	v := result.ClientVerdict{Verdict: result.Valid, Stamps: c.stamps()}
+	v := result.ClientVerdict{Verdict: result.Valid, Stamps: c.stamps(), SendProof: c.sendProof(h)}
 	check := func(ch result.Check) {
 		v.Checks = append(v.Checks, ch)
 		if !ch.OK && v.Verdict == result.Valid {
@@ -84,6 +88,9 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 		}
 		lag := atMost("read lag "+nameP99(readLag.N), "ms", worst, ms(l.ReadLag))
 		lag.Text += fmt.Sprintf(", n %d events; in no figure, since their stamps are the kernel's", readLag.N)
+		if !lag.OK {
+			lag.Text += ": those stand, it is our reading that was late"
+		}
 		check(lag)
 	}
 	check(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced))
@@ -99,6 +106,59 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 	}
 	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
 	return v
+}
+
+// sendProof holds the send stamps against the kernel's; nil if that was not wanted.
+func (c *clientSide) sendProof(h result.ClientHealth) *result.SendProof {
+	if h.SendsAsked == nil {
+		return nil
+	}
+	p := &result.SendProof{Asked: *h.SendsAsked, N: len(c.proof)}
+	if p.N == 0 {
+		p.Text = fmt.Sprintf("no transmit stamp: %d requests of the run were asked, and the device on the way gives none", p.Asked)
+		if p.Asked == 0 {
+			p.Text = "no transmit stamp: no request was asked, since this system gives none or the run was too short"
+		}
+		return p
+	}
+	slices.Sort(c.proof)
+	for _, d := range c.proof {
+		if d < 0 {
+			p.Before++
+		}
+	}
+	p.After = p.N - p.Before
+	p.P50, p.P99, p.Max = new(stat.Quantile(c.proof, 0.5, stat.Type7)), p99(c.proof), new(c.proof[p.N-1])
+	p.Text = fmt.Sprintf("the network driver had the first bytes %s us after sent (p50; %s %s, max %s), n %d, %d of them before it",
+		num(*p.P50), nameP99(p.N), num(*p.P99), num(*p.Max), p.N, p.Before)
+	return p
+}
+
+// proofLimit is the p99 of the send proof, in microseconds, from which Sent is not
+// what it says.
+const proofLimit = 100
+
+// warnings are what the client's own stamps give cause to.
+func (c *clientSide) warnings(h result.ClientHealth, p *result.SendProof) []result.Warning {
+	var out []result.Warning
+	if h.ClockSteps > 0 {
+		out = append(out, result.Warning{Code: "clock-step", Text: fmt.Sprintf(
+			"the wall clock of this machine was set during the run (times: %d, by up to %s ms), and the kernel stamps by it: the stamps of up to a second before are off by as much. clock.csv of the run directory has the moments; repeat the run with the clock left alone (NTP may slew it, not step it)",
+			h.ClockSteps, num(ms(h.ClockStep)))})
+	}
+	switch {
+	case p == nil:
+	case p.N == 0:
+		out = append(out, result.Warning{Code: "verify-send", Text: "sending was to be verified and is not: " + p.Text})
+	case *p.P99 > proofLimit:
+		out = append(out, result.Warning{Code: "verify-send", Text: fmt.Sprintf(
+			"%s of the time from sent to the network driver is %s us (at most %d): the bytes left later than sent says, and TTFT has that in it",
+			nameP99(p.N), num(*p.P99), proofLimit)})
+	case p.Before > 0:
+		out = append(out, result.Warning{Code: "verify-send", Text: fmt.Sprintf(
+			"%d of %d requests were with the network driver before they were sent, by the stamps: the wall clock's offset is wrong", p.Before, p.N)})
+	}
+	return out
 }
 
 func (c *clientSide) stamps() string {

@@ -46,6 +46,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
+	st.Warnings = append(st.Warnings, client.warnings(i.Health, st.Client.SendProof)...)
 	st.Server, st.Truth = sums.compare(i.Server), i.Truth
 	if t != nil && t.Virtual {
 		st.Client.Stamps = "virtual"

@@ -133,6 +133,10 @@ func TestReadLag(t *testing.T) {
 		if v.Verdict != c.want {
 			t.Errorf("lag %v: %s: %s", c.lag, v.Verdict, v.Cause)
 		}
+		// Late reading breaks the verdict, and not the kernel's stamps: it says so.
+		if stands := strings.Contains(v.Cause, "their stamps are the kernel's: those stand"); stands != (c.want == result.Invalid) {
+			t.Errorf("lag %v: %s", c.lag, v.Cause)
+		}
 	}
 }
 

@@ -101,11 +101,14 @@ type Attempt struct {
 	Choices int `json:"choices,omitzero"`
 
 	// The stamps of MEASUREMENT.md section 1.
-	Scheduled   Stamp `json:"scheduled_ns,omitzero"`
-	Dispatched  Stamp `json:"dispatched_ns,omitzero"`
-	ConnReady   Stamp `json:"conn_ready_ns,omitzero"`
-	Sent        Stamp `json:"sent_ns,omitzero"`
-	SentLast    Stamp `json:"sent_last_ns,omitzero"`
+	Scheduled  Stamp `json:"scheduled_ns,omitzero"`
+	Dispatched Stamp `json:"dispatched_ns,omitzero"`
+	ConnReady  Stamp `json:"conn_ready_ns,omitzero"`
+	Sent       Stamp `json:"sent_ns,omitzero"`
+	SentLast   Stamp `json:"sent_last_ns,omitzero"`
+	// SentKernel is when the driver of the network device was handed the first
+	// bytes, as the kernel stamped it. Only a sample of requests is asked for it.
+	SentKernel  Stamp `json:"sent_kernel_ns,omitzero"`
 	Headers     Stamp `json:"headers_ns,omitzero"`
 	FirstEvent  Stamp `json:"first_event_ns,omitzero"`
 	FirstToken  Stamp `json:"first_token_ns,omitzero"`

@@ -203,6 +203,8 @@ func badRun() *result.Run {
 	st.Client.Checks[0] = result.Check{Name: "send lateness p99", Text: "send lateness p99 14.2 ms (at most 1)"}
 	st.Client.Checks[1] = result.Check{Name: "coalesced text events", Text: "coalesced text events 0.31 share (at most 0.05)"}
 	st.Client.GapsWithheld = true
+	st.Client.SendProof = &result.SendProof{Asked: 260, N: 250, P50: new(1.9), P99: new(4.2), Max: new(31.0), After: 250,
+		Text: "the network driver had the first bytes 1.9 us after sent (p50; p99 4.2, max 31), n 250, 0 of them before it"}
 	st.Stability = result.StabilityVerdict{Verdict: result.Unstable,
 		Cause: "in-flight trend: +391 requests over the window about a mean of 288 (p = 1.1e-09)",
 		Checks: []result.Check{
@@ -224,7 +226,10 @@ func badRun() *result.Run {
 	st.Metrics.TTFT.Excluded = map[string]int{"zero tokens": 2}
 	st.Goodput.Good, st.Goodput.Percent, st.Goodput.OneToken = 612, 59.765625, 4
 	st.Goodput.Misses = map[string]int{"ttft": 391, "e2e": 10, "rejected": 9, "zero tokens": 2}
-	st.Warnings = []result.Warning{{Code: "capped", Text: "The in-flight cap held arrivals back for 12.4 s: the loop was closed at saturation."}}
+	st.Warnings = []result.Warning{
+		{Code: "capped", Text: "The in-flight cap held arrivals back for 12.4 s: the loop was closed at saturation."},
+		{Code: "clock-step", Text: "the wall clock of this machine was set during the run (times: 1, by up to 3 ms)"},
+	}
 	return r
 }
 

@@ -216,6 +216,9 @@ func (sh *sheet) verdicts(st *result.Stage) {
 	if st.Client.GapsWithheld {
 		sh.row("", "gap figures are withheld: too many events shared a read")
 	}
+	if p := st.Client.SendProof; p != nil {
+		sh.row("", "verified: "+p.Text)
+	}
 	sh.finding("STABILITY", st.Stability.Verdict, st.Stability.Cause, st.Stability.Checks)
 }
 

@@ -21,6 +21,13 @@ type ClientHealth struct {
 	// Throttled is how long the cgroup's CPU limit stopped us; nil where there is
 	// no such limit or it cannot be read.
 	Throttled *time.Duration `json:"throttled_ns"`
+	// ClockSteps counts how often the wall clock, which the kernel stamps with, was
+	// set by more than 10 us; ClockStep is the largest step, without its sign.
+	ClockSteps int           `json:"clock_steps,omitzero"`
+	ClockStep  time.Duration `json:"clock_step_ns,omitzero"`
+	// SendsAsked is how many requests were asked their transmit stamp; nil if that
+	// was not wanted (--verify-send).
+	SendsAsked *int `json:"sends_asked,omitempty"`
 	// Connections by how they came to be, over the whole run.
 	ConnOpened int `json:"conn_opened"`
 	ConnReused int `json:"conn_reused"`

@@ -44,8 +44,28 @@ type ClientVerdict struct {
 	// Stamps says where the window's events were stamped: "kernel receive" or
 	// "user space", or how many were which.
 	Stamps string `json:"stamps"`
+	// SendProof holds the send stamps against the kernel's; nil if that was not
+	// wanted.
+	SendProof *SendProof `json:"send_proof,omitempty"`
 	// GapsWithheld is set when too many events shared a read for any gap figure.
 	GapsWithheld bool `json:"gaps_withheld,omitempty"`
+}
+
+// SendProof is the proof that Sent is what it says: the distance from it to the
+// kernel's transmit stamp, of a sample of the window's requests.
+type SendProof struct {
+	// Asked requests of the whole run; N of the window have a stamp.
+	Asked int `json:"asked"`
+	N     int `json:"n"`
+	// Kernel's transmit stamp - Sent, in microseconds; nil if there is none.
+	P50 *float64 `json:"p50_us"`
+	P99 *float64 `json:"p99_us"`
+	Max *float64 `json:"max_us"`
+	// Before and After count the requests whose bytes the driver had before Sent,
+	// which cannot be true, and after.
+	Before int    `json:"before"`
+	After  int    `json:"after"`
+	Text   string `json:"text"`
 }
 
 // StabilityVerdict says whether the stage was in a steady state.

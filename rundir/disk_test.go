@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"testing"
+
+	"github.com/assay-bench/assay/record"
 )
 
 var errFull = errors.New("no space left on device")
@@ -30,11 +32,14 @@ func (d *fullDisk) Write(b []byte) (int, error) {
 // told, run.json never says complete, and what reached the disk can be read.
 func TestFullDisk(t *testing.T) {
 	parent := t.TempDir()
-	for _, name := range []string{recordsFile, eventsFile, requestsFile} {
+	for _, name := range []string{recordsFile, eventsFile, requestsFile, clockFile} {
 		for room := range 12 {
 			t.Run(fmt.Sprint(name, " ", room), func(t *testing.T) {
 				w, err := Create(parent, fmt.Sprint(name, room), Meta{Epoch: epoch()})
 				if err != nil {
+					t.Fatal(err)
+				}
+				if err := w.AppendClock(make([]record.ClockOffset, 1)); err != nil {
 					t.Fatal(err)
 				}
 				disk := &fullDisk{n: room * 57}
@@ -48,11 +53,15 @@ func TestFullDisk(t *testing.T) {
 				case requestsFile:
 					disk.w = w.files[2]
 					w.csv = bufio.NewWriterSize(disk, 64)
+				case clockFile:
+					disk.w = w.files[3]
+					w.clock = bufio.NewWriterSize(disk, 64)
 				}
 				for i := range 40 {
 					s := fixed()[i%5]
 					s.attempt.ID = fmt.Sprint("run-", i)
 					err = errors.Join(err, w.Append(&s.attempt, s.events))
+					err = errors.Join(err, w.AppendClock([]record.ClockOffset{{At: 1e9, Wall: 1e18, Window: 70}}))
 					if i%10 == 0 {
 						err = errors.Join(err, w.Flush())
 					}

@@ -10,6 +10,8 @@
 //     for the format).
 //   - requests.csv: request_id,prompt_tokens,completion_tokens,TTFT_ms,E2E_ms of
 //     the measured, completed requests with n >= 1.
+//   - clock.csv: stamp_ns,wall_ns,window_ns: what lay between the stamps and the
+//     wall clock, which the kernel stamps with, once a second ([record.ClockOffset]).
 //   - server/: raw scrapes, with their times ([Scrape]).
 //   - report.json: the conclusions, which can be made again from the others.
 //

@@ -47,6 +47,33 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
+// TestClock: the estimates of the wall clock are on disk after a flush, and a run
+// that has none has no file of them.
+func TestClock(t *testing.T) {
+	w, err := Create(t.TempDir(), "x", Meta{Epoch: epoch()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close(true, "")
+	if err := errors.Join(w.AppendClock(nil), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(w.Dir(), clockFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a file of nothing: %v", err)
+	}
+	want := clockHeader
+	for i := range 3 {
+		err := w.AppendClock([]record.ClockOffset{{At: record.Stamp(i), Wall: 1764547200000000000, Window: 71}})
+		if err := errors.Join(err, w.Flush()); err != nil {
+			t.Fatal(err)
+		}
+		want += fmt.Sprintf("%d,1764547200000000000,71\n", i)
+		if got := string(file(t, w.Dir(), clockFile)); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestBlocks: many events make several blocks, flushes make small ones; neither
 // is seen by a reader.
 func TestBlocks(t *testing.T) {

@@ -36,7 +36,7 @@ type Writer struct {
 	meta    Meta
 	records *bufio.Writer
 	csv     *bufio.Writer
-	clock   *bufio.Writer
+	clock   *bufio.Writer // nil until there is something to write
 	seg     *segmentWriter
 	files   []*os.File
 	line    []byte
@@ -64,23 +64,19 @@ func Create(parent, shortID string, m Meta) (w *Writer, err error) {
 	if err := w.writeJSON(metaFile, w.meta); err != nil {
 		return nil, err
 	}
-	var fs [4]*os.File
-	for i, name := range []string{recordsFile, eventsFile, requestsFile, clockFile} {
+	var fs [3]*os.File
+	for i, name := range []string{recordsFile, eventsFile, requestsFile} {
 		if fs[i], err = os.OpenFile(filepath.Join(dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644); err != nil {
 			return nil, fmt.Errorf("making the run directory: %w", err)
 		}
 		w.files = append(w.files, fs[i])
 	}
 	w.records, w.csv = bufio.NewWriterSize(fs[0], 1<<18), bufio.NewWriterSize(fs[2], 1<<16)
-	w.clock = bufio.NewWriter(fs[3])
 	if w.seg, err = newSegmentWriter(fs[1]); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", eventsFile, err)
 	}
 	if _, err := w.csv.WriteString(csvHeader); err != nil {
 		return nil, fmt.Errorf("writing %s: %w", requestsFile, err)
-	}
-	if _, err := w.clock.WriteString(clockHeader); err != nil {
-		return nil, fmt.Errorf("writing %s: %w", clockFile, err)
 	}
 	w.dirty = true
 	return w, w.Flush()
@@ -146,10 +142,25 @@ func (w *Writer) appendCSV(a *record.Attempt) error {
 	return nil
 }
 
-// AppendClock adds estimates of the wall clock's offset.
+// AppendClock adds estimates of the wall clock's offset. A run without any has no
+// clock.csv.
 func (w *Writer) AppendClock(offsets []record.ClockOffset) error {
+	if len(offsets) == 0 {
+		return nil
+	}
+	w.dirty = true
+	if w.clock == nil {
+		f, err := os.OpenFile(filepath.Join(w.dir, clockFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return fmt.Errorf("making %s: %w", clockFile, err)
+		}
+		w.files = append(w.files, f)
+		w.clock = bufio.NewWriter(f)
+		if _, err := w.clock.WriteString(clockHeader); err != nil {
+			return fmt.Errorf("writing %s: %w", clockFile, err)
+		}
+	}
 	for _, o := range offsets {
-		w.dirty = true
 		if _, err := fmt.Fprintf(w.clock, "%d,%d,%d\n", o.At, o.Wall, o.Window.Nanoseconds()); err != nil {
 			return fmt.Errorf("writing %s: %w", clockFile, err)
 		}
@@ -176,6 +187,9 @@ func (w *Writer) Flush() error {
 	}
 	if err := w.csv.Flush(); err != nil {
 		return fmt.Errorf("writing %s: %w", requestsFile, err)
+	}
+	if w.clock == nil {
+		return nil
 	}
 	if err := w.clock.Flush(); err != nil {
 		return fmt.Errorf("writing %s: %w", clockFile, err)

@@ -34,6 +34,8 @@ type Client struct {
 type counters struct {
 	opened, reused, stale, closed, reconnects atomic.Int64
 	early, survived                           atomic.Int64 // see afterStream
+	requests, asked                           atomic.Int64 // see verify
+	unverified                                atomic.Bool  // see verified
 }
 
 // Stats counts what happened to connections since the client was made.
@@ -55,8 +57,12 @@ type Stats struct {
 	// does that), and they are no longer reused after one.
 	ClosesStreams bool
 	// ClockSteps counts steps of the wall clock against the monotonic one by
-	// more than 10 us: kernel stamps near them are doubtful.
+	// more than 10 us: kernel stamps of up to a second before one are off by it.
+	// ClockStep is the largest, without its sign.
 	ClockSteps int64
+	ClockStep  time.Duration
+	// SendsAsked counts the requests for which a transmit stamp was asked.
+	SendsAsked int64
 }
 
 // NewClient checks the configuration; nothing is dialled or resolved yet.
@@ -65,7 +71,7 @@ func NewClient(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{cfg: cfg, resolving: make(chan struct{}, 1), wall: newWallOffset(cfg.Clock)}
+	c := &Client{cfg: cfg, resolving: make(chan struct{}, 1), wall: newWallOffset(cfg.Clock.Offset)}
 	c.pool = newPool[*conn](c)
 	return c, nil
 }
@@ -86,11 +92,48 @@ func (c *Client) Resolved() []string {
 // Stats returns the counts so far.
 func (c *Client) Stats() Stats {
 	s := &c.stats
+	steps, largest := c.wall.stepped()
 	return Stats{
 		Opened: s.opened.Load(), Closed: s.closed.Load(), Reused: s.reused.Load(),
 		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClosesStreams: c.closesStreams(),
-		ClockSteps: c.wall.steps.Load(),
+		ClockSteps: steps, ClockStep: largest.Abs(), SendsAsked: s.asked.Load(),
 	}
+}
+
+// TakeClock returns the estimates of the wall clock's offset since the last
+// call, one a second, after a new one if it is time. What nobody takes is kept
+// for an hour of them.
+func (c *Client) TakeClock() []record.ClockOffset {
+	c.wall.refresh(c.now())
+	return c.wall.take()
+}
+
+// VerifiesSends reports whether transmit stamps are asked for at all.
+func (c *Client) VerifiesSends() bool { return c.cfg.VerifySend > 0 }
+
+// verify reports whether the next request is one of the sample whose transmit
+// stamp is asked for. The golden ratio spreads the sample evenly over any pattern.
+func (c *Client) verify() bool {
+	every := uint64(c.cfg.VerifySend)
+	if every == 0 || c.stats.unverified.Load() {
+		return false
+	}
+	n := uint64(c.stats.requests.Add(1)) * 0x9E3779B97F4A7C15
+	if n>>32%every != 0 {
+		return false
+	}
+	c.stats.asked.Add(1)
+	return true
+}
+
+// verified converts the transmit stamp of a request whose reply has begun. If it
+// has none by now the device gives none: no request is asked any more.
+func (c *Client) verified(wall int64, ok bool) record.Stamp {
+	if !ok {
+		c.stats.unverified.Store(true)
+		return 0
+	}
+	return c.wall.stamp(wall, c.now())
 }
 
 // Close closes the unused connections; those in use are closed when their

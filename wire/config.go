@@ -82,6 +82,10 @@ type Config struct {
 	// UserStamps turns the kernel's receive stamps off, which are used where
 	// there are any (Linux on amd64 and arm64).
 	UserStamps bool
+	// VerifySend asks the kernel for the transmit stamp of one request in so many,
+	// as a proof of Sent; 0 asks for none. See record.Attempt.SentKernel. It needs
+	// kernel stamps.
+	VerifySend int
 	// Sources are local addresses that connections come from, in turn; nil leaves
 	// the choice to the system. Each has its own range of ephemeral ports.
 	Sources []netip.Addr
@@ -132,6 +136,14 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.MaxHead == 0 {
 		c.MaxHead = DefaultMaxHead
+	}
+	switch {
+	case c.VerifySend < 0:
+		return c, fmt.Errorf("wire: one request in %d cannot be verified", c.VerifySend)
+	case c.VerifySend > 0 && c.UserStamps:
+		return c, errors.New("wire: transmit stamps are the kernel's, and those are turned off")
+	case c.VerifySend > 0 && !transmitStamps:
+		return c, errors.New("transmit stamps are not available here (they need Linux on amd64 or arm64)")
 	}
 	c.TLS = tlsConfig(c.TLS, h)
 	return c, nil

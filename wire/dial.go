@@ -116,6 +116,9 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 	if !c.cfg.UserStamps {
 		sc.rx = newReceiver(raw, c.wall)
 	}
+	if sc.rx != nil && c.cfg.VerifySend > 0 {
+		sc.tx = newTransmitter(raw)
+	}
 	top, err := c.layer(ctx, r, sc, t)
 	if err != nil {
 		raw.Close()

@@ -14,8 +14,8 @@ import (
 )
 
 // Do sends one request and hands its reply to the sink, in the goroutine of the
-// caller. It fills in of the attempt: ConnReady, Sent, SentLast, Headers, EOF,
-// DNS, Connect, TLS, ConnReused, RemoteAddr, Status and BodyBytes; DNS is that
+// caller. It fills in of the attempt: ConnReady, Sent, SentLast, SentKernel (of
+// those that are asked), Headers, EOF, DNS, Connect, TLS, ConnReused, RemoteAddr, Status and BodyBytes; DNS is that
 // of the one attempt that resolved the name.
 //
 // It returns nil if the body ended properly or the sink saw the terminal
@@ -141,6 +141,9 @@ func (cn *conn) request(method string, out *bytes.Buffer) (more bool, err error)
 		return false, cn.noReply(cn.ctx, a, werr, err)
 	}
 	a.Headers = h.st.At
+	if cn.raw.asking {
+		a.SentKernel = cn.client.verified(cn.raw.tx.collect())
+	}
 	framing, transfer, err := cn.accept(a, h.resp, cn.sink)
 	if err != nil {
 		return false, err
@@ -175,7 +178,7 @@ func reusable(resp *http.Response) bool { return !resp.Close && resp.ProtoAtLeas
 
 // send writes the request in as few raw writes as TLS allows.
 func (cn *conn) send(a *record.Attempt, out []byte) error {
-	cn.raw.arm()
+	cn.raw.arm(cn.client.verify())
 	_, err := cn.top.Write(out)
 	cn.raw.disarm()
 	a.Sent, a.SentLast = cn.raw.sent, cn.raw.sentLast

@@ -47,6 +47,7 @@ type stream struct {
 	state    streamState
 	entered  bool // counted as in use
 	terminal bool
+	asking   bool // the transmit stamp of the first write, until the reply begins
 	idling   bool // the idle timeout rules
 	reusable bool
 	frames   int
@@ -97,8 +98,34 @@ func (s *stream) ready() {
 	s.a.ConnReady, s.a.RemoteAddr = c.now(), s.sock.remote
 	s.state = sending
 	s.bound(record.TimeoutFirst, after(s.a.ConnReady, c.cfg.Timeouts.First))
+	s.asking = c.verify()
 	s.a.Sent = c.now()
+	if s.asking {
+		s.writeAsking()
+	}
 	s.write()
+}
+
+// writeAsking writes a first part with its transmit stamp asked for. Our own
+// epoll is not led astray by a stamp that comes later; see worker.handle.
+func (s *stream) writeAsking() {
+	rest := s.out.Bytes()
+	n, err := sendAsking(s.sock.fd, rest[:min(len(rest), askedPart)])
+	if err != nil {
+		return // what is wrong with the connection, the next write says, too
+	}
+	s.sent = n
+	s.a.SentLast = s.loop.client.now()
+	s.takeTransmit()
+}
+
+// takeTransmit takes the transmit stamp if it has come.
+func (s *stream) takeTransmit() {
+	wall, ok := takeTransmit(s.sock.fd)
+	if ok && s.asking {
+		s.asking = false
+		s.a.SentKernel = s.loop.client.verified(wall, true)
+	}
 }
 
 // write writes what the socket takes.
@@ -159,6 +186,11 @@ func (s *stream) takeHead(b []byte, st ReadStamp) {
 	}
 	s.head = nil
 	s.a.Headers = st.At
+	if s.asking {
+		if s.takeTransmit(); s.asking {
+			s.loop.client.verified(0, false)
+		}
+	}
 	framing, transfer, err := s.sock.accept(s.a, resp, s.sink)
 	if err != nil {
 		s.finish(err)

@@ -203,6 +203,9 @@ func (w *worker) handle(e *unix.EpollEvent) {
 	if at.s == nil || at.gen != e.Pad {
 		return
 	}
+	if e.Events&unix.EPOLLERR != 0 && w.loop.client.cfg.VerifySend > 0 {
+		at.s.takeTransmit() // or epoll would tell of it again and again
+	}
 	switch s := at.s; s.state {
 	case connecting:
 		s.connected()

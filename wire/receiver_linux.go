@@ -71,9 +71,10 @@ func newReceiver(c net.Conn, wall *wallOffset) *receiver {
 	return r
 }
 
-// askStamps asks the kernel for stamps and queue lengths on a socket.
+// askStamps asks the kernel for receive stamps and queue lengths on a socket. If a
+// single write asks for its transmit stamp, that comes without what was written.
 func askStamps(fd int) error {
-	const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE
+	const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE | unix.SOF_TIMESTAMPING_OPT_TSONLY
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPING, flags); err != nil {
 		return err
 	}

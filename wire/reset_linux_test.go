@@ -79,7 +79,7 @@ func TestStreamResetBehindMuch(t *testing.T) {
 	}
 	clk := clock.Start()
 	c := newStampConn(nc, clk)
-	if c.rx = newReceiver(nc, newWallOffset(clk)); c.rx == nil {
+	if c.rx = newReceiver(nc, newWallOffset(clk.Offset)); c.rx == nil {
 		t.Fatal("no kernel stamps")
 	}
 	inq := func() (n int) {

@@ -23,9 +23,10 @@ type stampConn struct {
 	tls bool // raw bytes are TLS records
 	rec recordTracker
 
-	// Writes, while armed.
-	armed          bool
+	// Writes, while armed. The first one is asked its transmit stamp if it is to be.
+	armed, asking  bool
 	sent, sentLast record.Stamp
+	tx             *transmitter // nil: no transmit stamps
 }
 
 func newStampConn(c net.Conn, clk *clock.Clock) *stampConn {
@@ -34,8 +35,11 @@ func newStampConn(c net.Conn, clk *clock.Clock) *stampConn {
 
 func (c *stampConn) now() record.Stamp { return record.Stamp(c.clock.Now()) }
 
-// arm makes the next raw write the start of a request.
-func (c *stampConn) arm() { c.armed, c.sent, c.sentLast = true, 0, 0 }
+// arm makes the next raw write the start of a request. Asking is to take its
+// transmit stamp, where there are any.
+func (c *stampConn) arm(asking bool) {
+	c.armed, c.asking, c.sent, c.sentLast = true, asking && c.tx != nil, 0, 0
+}
 
 // disarm ends a request: later writes are not part of it. No reply can be
 // stamped before its request was.
@@ -48,12 +52,20 @@ func (c *stampConn) Write(p []byte) (int, error) {
 	if !c.armed {
 		return c.Conn.Write(p)
 	}
+	first := 0
 	if c.sent == 0 {
 		c.sent = c.now()
+		if c.asking {
+			var err error
+			if first, err = c.tx.write(p); err != nil || first == len(p) {
+				c.sentLast = c.now()
+				return first, err
+			}
+		}
 	}
-	n, err := c.Conn.Write(p)
+	n, err := c.Conn.Write(p[first:])
 	c.sentLast = c.now()
-	return n, err
+	return first + n, err
 }
 
 func (c *stampConn) Read(p []byte) (int, error) {

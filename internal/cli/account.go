@@ -32,7 +32,9 @@ func (r *run) openSources(url string) error {
 		return err
 	}
 	if len(m.URLs) == 0 {
-		t, closeTarget, err := openTarget(&r.cfg.Target, url, r.clock)
+		own := r.cfg.Target
+		own.VerifySend = false
+		t, closeTarget, err := openTarget(&own, url, r.clock)
 		if err != nil {
 			return err
 		}
@@ -65,6 +67,7 @@ func (r *run) openSource(raw string) (*real.Source, error) {
 	if same.Host != r.target.Endpoint.Host || same.Scheme != r.target.Endpoint.Scheme {
 		t.Headers, t.APIKeyEnv, t.Host = nil, "", ""
 	}
+	t.VerifySend = false
 	t.Headers = append(t.Headers[:len(t.Headers):len(t.Headers)], r.cfg.Metrics.Headers...)
 	target, closeTarget, err := openTarget(&t, host, r.clock)
 	if err != nil {

@@ -61,6 +61,8 @@ type targetConfig struct {
 	Conn      string   `yaml:"conn"`
 	// Transport is goroutine, epoll or auto.
 	Transport string `yaml:"transport"`
+	// VerifySend takes the kernel's transmit stamps of a sample of the requests.
+	VerifySend bool `yaml:"verify_send,omitempty"`
 	// SourceAddrs are local addresses that connections come from, in turn.
 	SourceAddrs []string       `yaml:"source_addrs,omitempty"`
 	Timeout     timeoutsConfig `yaml:"timeout"`

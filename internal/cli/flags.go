@@ -24,6 +24,7 @@ type targetFlags struct {
 	Host       *string  `placeholder:"NAME" help:"Host header to send." group:"Target"`
 	Conn       *string  `placeholder:"reuse" help:"Connections: reuse, per-request or spread (over all addresses)." group:"Target"`
 	Transport  *string  `placeholder:"auto" help:"What reads the streams: a goroutine each (goroutine), a few threads for all (epoll: Linux, http:// and no proxy), or auto: epoll from 2,000 at a time where it can." group:"Target"`
+	VerifySend bool     `name:"verify-send" help:"Take the kernel's transmit stamp of one request in four, as a proof of when they were sent (Linux)." group:"Target"`
 	SourceAddr []string `name:"source-addr" placeholder:"ADDR" help:"Local address for connections; several are used in turn, each with its own range of local ports." group:"Target"`
 
 	TimeoutConnect *time.Duration `name:"timeout-connect" placeholder:"10s" help:"Longest wait for a connection." group:"Target"`
@@ -125,6 +126,7 @@ func (c *targetFlags) put(t *targetConfig) {
 	put(&t.Host, c.Host)
 	put(&t.Conn, c.Conn)
 	put(&t.Transport, c.Transport)
+	t.VerifySend = t.VerifySend || c.VerifySend
 	t.SourceAddrs = append(t.SourceAddrs, c.SourceAddr...)
 	put(&t.Timeout.Connect, c.TimeoutConnect)
 	put(&t.Timeout.First, c.TimeoutFirst)

@@ -12,6 +12,8 @@ type journal struct {
 	*experiment.Stage
 	// save is called from the goroutine that also appends records.
 	save func(result.StageInfo) error
+	// storeClock, if not nil, is called from there, too, several times a second.
+	storeClock func() error
 
 	saved bool
 	last  result.StageInfo
@@ -20,6 +22,12 @@ type journal struct {
 // Tick implements the observer of a runner.
 func (j *journal) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool) {
 	stop, abandon = j.Stage.Tick(now, inFlight, oldest)
+	if j.storeClock != nil {
+		if err := j.storeClock(); err != nil {
+			j.Stage.Halt("error") // see below
+			return true, abandon
+		}
+	}
 	i := j.Stage.Info(0) // an end that is not declared yet stays open
 	if j.saved && i.Window.Start == j.last.Window.Start && i.WindowClosed == j.last.WindowClosed {
 		return stop, abandon

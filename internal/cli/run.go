@@ -350,8 +350,8 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		i.Load = loadText(spec)
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()
-	}}}
-	err = errors.Join(runner.Run(ctx, watched), st.Err(), plan.Err())
+	}, storeClock: r.storeClock}}
+	err = errors.Join(runner.Run(ctx, watched), r.storeClock(), st.Err(), plan.Err())
 	switch {
 	case ctx.Err() != nil:
 		st.Halt("interrupted")
@@ -366,6 +366,9 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	r.writer.Meta().Warnings = append(r.writer.Meta().Warnings, beyondCalibration(&watched.meter)...)
 	return ctx.Err() == nil, err
 }
+
+// storeClock stores the latest estimates of the wall clock's offset.
+func (r *run) storeClock() error { return r.writer.AppendClock(r.target.TakeClock()) }
 
 // loop is the plan's load for the scheduler.
 func loop(p *workload.Plan) sched.Config {

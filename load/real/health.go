@@ -30,7 +30,11 @@ type Health struct {
 	stats     connCounts
 }
 
-type connCounts struct{ opened, reused, stale, reconnects int }
+type connCounts struct {
+	opened, reused, stale, reconnects int
+	clockSteps, asked                 int
+	clockStep                         time.Duration
+}
 
 // Watch begins to watch the process, and the connections to t.
 func Watch(t *Target) *Health {
@@ -52,6 +56,13 @@ func (h *Health) Read() result.ClientHealth {
 		ConnReused:      conns.reused - h.stats.reused,
 		ConnStale:       conns.stale - h.stats.stale,
 		ConnReconnects:  conns.reconnects - h.stats.reconnects,
+		ClockSteps:      conns.clockSteps - h.stats.clockSteps,
+	}
+	if out.ClockSteps > 0 {
+		out.ClockStep = conns.clockStep
+	}
+	if h.target.client.VerifiesSends() {
+		out.SendsAsked = new(conns.asked - h.stats.asked)
 	}
 	if t, ok := throttledTime(); ok && h.hasLimit {
 		out.Throttled = new(t - h.throttled)
@@ -61,7 +72,10 @@ func (h *Health) Read() result.ClientHealth {
 
 func (t *Target) conns() connCounts {
 	s := t.client.Stats()
-	return connCounts{opened: int(s.Opened), reused: int(s.Reused), stale: int(s.Stale), reconnects: int(s.Reconnects)}
+	return connCounts{
+		opened: int(s.Opened), reused: int(s.Reused), stale: int(s.Stale), reconnects: int(s.Reconnects),
+		clockSteps: int(s.ClockSteps), clockStep: s.ClockStep, asked: int(s.SendsAsked),
+	}
 }
 
 func readRuntime() []metrics.Sample {

@@ -79,6 +79,10 @@ func setDefault(h http.Header, key, value string) {
 // RunID is unique in the world: it begins the id of every request of this run.
 func (t *Target) RunID() string { return t.runID }
 
+// TakeClock returns the estimates of the wall clock's offset since the last call,
+// as [wire.Client.TakeClock] does.
+func (t *Target) TakeClock() []record.ClockOffset { return t.client.TakeClock() }
+
 // identify names the attempt, and returns the headers that carry its name: the
 // request id, and a sampled trace parent so that a server's spans can be joined.
 func (t *Target) identify(a *record.Attempt) http.Header {
