@@ -227,10 +227,11 @@ func (c *comparer) firstOf(stage string, m *Metric, side string) bool {
 	})
 }
 
-func spread(v []float64) result.Spread {
+func spread(v []float64) result.RunValues {
 	sorted := slices.Sorted(slices.Values(v))
-	return result.Spread{
-		Runs: len(v), Median: stat.Median(sorted), MAD: stat.MAD(sorted), Min: stat.Min(v), Max: stat.Max(v), Values: v,
+	return result.RunValues{
+		Spread: result.Spread{N: len(v), Median: stat.Median(sorted), MAD: stat.MAD(sorted), Min: stat.Min(v), Max: stat.Max(v)},
+		Values: v,
 	}
 }
 
@@ -355,7 +356,7 @@ func (c *comparer) need(family int) int {
 
 func (c *comparer) word(d *result.Difference) {
 	family := len(c.out.Findings)
-	n, m := d.Base.Runs, d.Other.Runs
+	n, m := d.Base.N, d.Other.N
 	if stat.HolmCapacity(c.o.Alpha, c.leastP(n, m)) < family {
 		d.Finding = result.NotEnoughRuns
 		d.Text = fmt.Sprintf("%s cannot carry %s at %g %%: it needs %s", against(c.o.Paired, n, m), hypotheses(family), 100*c.o.Alpha,
@@ -393,7 +394,7 @@ func hypotheses(n int) string {
 // detectable estimates the smallest difference that this design shows with the
 // stated power, at the level of Holm's first step, in percent of the base.
 func (c *comparer) detectable(d *result.Difference, family int) *float64 {
-	n, m := float64(d.Base.Runs), float64(d.Other.Runs)
+	n, m := float64(d.Base.N), float64(d.Other.N)
 	var sd, dof float64
 	if c.o.Paired {
 		if n < 2 {

@@ -107,7 +107,7 @@ func (sh *sheet) differences(c *result.Comparison, stage string) {
 	}
 }
 
-func plusMinus(s result.Spread) string { return number(s.Median) + " ± " + number(s.MAD) }
+func plusMinus(s result.RunValues) string { return number(s.Median) + " ± " + number(s.MAD) }
 
 // change in percent, or ~ as benchstat has it.
 func change(d *result.Difference) string {
@@ -169,7 +169,7 @@ func (sh *sheet) shiftFunctions(c *result.Comparison) {
 			g.rows = append(g.rows, []string{quantileName(q.P), number(q.Base), number(q.Other), signed(q.Shift), interval})
 		}
 		sh.add(g)
-		few = few || min(d.Base.Runs, d.Other.Runs) < 4
+		few = few || min(d.Base.N, d.Other.N) < 4
 	}
 	if few {
 		sh.row(none, "with fewer than four runs a side these intervals are too narrow: they hardly see the scatter between runs")

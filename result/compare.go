@@ -51,20 +51,16 @@ type ComparedRun struct {
 	ID  string `json:"id"`
 	Dir string `json:"-"`
 	// Seed of schedule and lengths.
-	Seed uint64 `json:"seed"`
+	Seed  uint64 `json:"seed"`
 	Stage string `json:"stage"`
 	// Client and Stability are the verdicts of that stage.
 	Client    string `json:"client_verdict"`
 	Stability string `json:"stability"`
 }
 
-// Spread is one metric over the runs of a side.
-type Spread struct {
-	Runs   int     `json:"runs"`
-	Median float64 `json:"median"`
-	MAD    float64 `json:"mad"` // raw, about the median
-	Min    float64 `json:"min"`
-	Max    float64 `json:"max"`
+// RunValues is one metric over the runs of a side.
+type RunValues struct {
+	Spread
 	// Values of the runs in the order of the side.
 	Values []float64 `json:"values"`
 }
@@ -76,10 +72,10 @@ type Difference struct {
 	Metric string `json:"metric"`
 	Unit   string `json:"unit"`
 	// Higher is better, as of throughput.
-	Higher bool   `json:"higher_is_better,omitempty"`
-	Side   string `json:"side"`
-	Base   Spread `json:"base"`
-	Other  Spread `json:"other"`
+	Higher bool      `json:"higher_is_better,omitempty"`
+	Side   string    `json:"side"`
+	Base   RunValues `json:"base"`
+	Other  RunValues `json:"other"`
 	// Medians is the other median less the base's, in Unit; Percent is that of the
 	// base's median, nil where it is 0.
 	Medians float64  `json:"difference_of_medians"`
