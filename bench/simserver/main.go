@@ -7,11 +7,14 @@
 //
 // The server runs as another process on a core of its own; the readers have all
 // the others. Slip is from the planned end of a step to just before the write
-// call, by the server's own truth log.
+// call, by the server's own truth log. Beside it stand a control, the lateness of
+// a bare timer thread on the same core, and what others took of the core: slip
+// says something about the server only where both are small.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -32,6 +35,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/assay-bench/assay/engine"
+	"github.com/assay-bench/assay/internal/clock"
 	"github.com/assay-bench/assay/simserver"
 )
 
@@ -127,14 +131,25 @@ func measure(o options) error {
 		return err
 	}
 	defer cmd.Process.Kill()
-	begin := time.Now()
+	var bare control
+	if err := bare.sample(o.core); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Duration(o.seconds+rampSeconds+2)*time.Second)
 	defer cancel()
+	var before, after usage
+	var errUsage error
+	clk := clock.Start()
+	zero := clk.Now() + int64(500*time.Millisecond)
 	var wg sync.WaitGroup
+	wg.Go(func() {
+		time.Sleep(rampSeconds * time.Second)
+		before, errUsage = readUsage(o.core, cmd.Process.Pid)
+	})
 	errs := make(chan error, o.streams)
 	for i := range o.streams {
 		wg.Go(func() {
-			if err := stream(ctx, o, addr, i); err != nil && ctx.Err() == nil {
+			if err := stream(ctx, o, addr, i, clk, zero); err != nil && ctx.Err() == nil {
 				errs <- err
 			}
 		})
@@ -145,15 +160,20 @@ func measure(o options) error {
 		return fmt.Errorf("%d streams failed, such as: %w", len(errs)+1, err)
 	default:
 	}
-	elapsed := time.Since(begin)
+	if after, err = readUsage(o.core, cmd.Process.Pid); err != nil || errUsage != nil {
+		return errors.Join(err, errUsage)
+	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
 	if err := cmd.Wait(); err != nil {
 		return err
 	}
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	fmt.Printf("server CPU %.0f %% of its core, truth log and start included\n", 100*cpu.Seconds()/elapsed.Seconds())
+	if err := bare.sample(o.core); err != nil {
+		return err
+	}
+	fmt.Println(bare.String())
+	fmt.Println(after.since(before))
 	return report(o)
 }
 
@@ -224,11 +244,13 @@ func raiseFiles() {
 
 // stream keeps one stream going. The first one of each engine sets its beat, a
 // part of a step after that of the engine before; the others join later.
-func stream(ctx context.Context, o options, addr string, i int) error {
+func stream(ctx context.Context, o options, addr string, i int, clk *clock.Clock, zero int64) error {
 	rank := i % o.engines
 	step := time.Second / time.Duration(o.rate)
 	if i < o.engines {
-		time.Sleep(500*time.Millisecond + step*time.Duration(rank)/time.Duration(o.engines))
+		// Not time.Sleep, which is a millisecond coarse: two engines at once would
+		// have twice the slip.
+		clk.SleepUntil(zero + int64(step)*int64(rank)/int64(o.engines))
 	} else {
 		time.Sleep(time.Second + time.Duration(i)*time.Second/time.Duration(o.streams))
 	}
