@@ -46,12 +46,44 @@ func (s SLO) String() string {
 	return strings.Join(parts, ",")
 }
 
-// ParseSLO reads "ttft=1s,tpot=150ms,e2e=5s" in any order and choice, or "seed"
-// for [SeedSLO]. An unknown or repeated key, a duration that cannot be read and
+// Preset is an objective with a name.
+type Preset struct {
+	Name string
+	SLO  SLO
+	// Source of its limits.
+	Source string
+}
+
+// Presets are the objectives that [ParseSLO] knows by name: the seed's, and the
+// latency limits of MLPerf Inference's server scenarios. MLPerf wants the 99th
+// percentile of TTFT and that of TPOT below their limits, each by itself, over
+// Poisson arrivals; here one request must stay below both.
+func Presets() []Preset {
+	const mlperf = "MLPerf Inference, server scenario"
+	limits := func(ttft, tpot time.Duration) SLO {
+		return SLO{TTFT: ttft * time.Millisecond, TPOT: tpot * time.Millisecond}
+	}
+	return []Preset{
+		{"seed", SeedSLO(), "the seed lesson, for outputs of 128 tokens"},
+		{"mlperf-llama2-70b", limits(2000, 200), mlperf},
+		{"mlperf-llama2-70b-interactive", limits(450, 40), mlperf},
+		{"mlperf-llama3.1-8b", limits(2000, 100), mlperf},
+		{"mlperf-llama3.1-8b-interactive", limits(500, 30), mlperf},
+		{"mlperf-llama3.1-405b", limits(6000, 175), mlperf},
+		{"mlperf-llama3.1-405b-interactive", limits(4500, 80), mlperf},
+		{"mlperf-deepseek-r1", limits(2000, 80), mlperf},
+		{"mlperf-deepseek-r1-interactive", limits(1500, 15), mlperf},
+		{"mlperf-gpt-oss-120b", limits(3000, 80), mlperf},
+		{"mlperf-gpt-oss-120b-interactive", limits(2000, 15), mlperf},
+	}
+}
+
+// ParseSLO reads "ttft=1s,tpot=150ms,e2e=5s" in any order and choice, or the name
+// of one of the [Presets]. An unknown name, an unknown or repeated key, a duration that cannot be read and
 // a limit that is not above 0 are errors.
 func ParseSLO(text string) (SLO, error) {
-	if strings.TrimSpace(text) == "seed" {
-		return SeedSLO(), nil
+	if name := strings.TrimSpace(text); name != "" && !strings.ContainsAny(name, "=,") {
+		return preset(name)
 	}
 	var s SLO
 	limits := map[string]*time.Duration{"ttft": &s.TTFT, "tpot": &s.TPOT, "e2e": &s.E2E}
@@ -61,6 +93,20 @@ func ParseSLO(text string) (SLO, error) {
 		}
 	}
 	return s, nil
+}
+
+func preset(name string) (SLO, error) {
+	var names []string
+	for _, p := range Presets() {
+		if p.Name == name {
+			return p.SLO, nil
+		}
+		names = append(names, p.Name)
+	}
+	if name == "ttft" || name == "tpot" || name == "e2e" {
+		return SLO{}, fmt.Errorf("slo %q: %s has no value: want a duration, as in %s=150ms", name, name, name)
+	}
+	return SLO{}, fmt.Errorf("slo %q: no such preset: want limits, as in ttft=1s,tpot=150ms,e2e=5s, or one of %s", name, strings.Join(names, ", "))
 }
 
 func parseLimit(limits map[string]*time.Duration, part string) error {
