@@ -46,8 +46,8 @@ one of them fails.
 
 // Run implements the command.
 func (c *checkCmd) Run(e *env) error {
-	l := loadFlags{File: c.File, Set: c.Set}
-	cfg, err := l.resolve(&outputFlags{}, &c.targetFlags, c.URL)
+	l := loadFlags{baseFlags: baseFlags{File: c.File, Set: c.Set}}
+	cfg, err := l.resolve(e.stdin, &outputFlags{}, &c.targetFlags, c.URL)
 	if err == nil {
 		err = c.metricsFlags.put(&cfg)
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"io"
 	"strings"
 	"time"
 
@@ -35,21 +36,36 @@ type targetFlags struct {
 
 // loadFlags say what load is applied, and how long and how it is measured.
 type loadFlags struct {
-	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file; later ones win."`
-	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+	levelFlags
+	lengthFlags
+	baseFlags
+}
 
-	Concurrency  *int             `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
-	Rate         *float64         `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
-	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
-	CV           *float64         `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
-	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+// levelFlags say how much load; commands that choose it themselves do without.
+type levelFlags struct {
+	Concurrency *int     `placeholder:"16" help:"Closed loop: requests in flight at any time." group:"Workload"`
+	Rate        *float64 `placeholder:"R/S" help:"Open loop: arrivals per second, whatever the server does." group:"Workload"`
+}
+
+// lengthFlags say how long requests are; a sweep has lists of them.
+type lengthFlags struct {
 	PromptTokens *workload.Length `name:"prompt-tokens" placeholder:"512" help:"Prompt length, a range such as 100..900, or a distribution such as lognormal:mean=512,cv=1.2,max=4096." group:"Workload"`
 	OutputTokens *workload.Length `name:"output-tokens" placeholder:"128" help:"Output length: exact where the server can be told, else the cap." group:"Workload"`
-	ThinkTime    *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests, such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
-	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
-	Trace        *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
-	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
-	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
+}
+
+// baseFlags say all else about the load and the measurement.
+type baseFlags struct {
+	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file, - for standard input; later ones win."`
+	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
+
+	Arrival      *string         `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
+	CV           *float64        `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
+	MaxInFlight  *int            `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+	ThinkTime    *workload.Think `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests, such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
+	Ramp         *time.Duration  `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
+	Trace        *string         `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
+	ReusePrompts bool            `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
+	Seed         *uint64         `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
 	Duration *time.Duration `placeholder:"8s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
@@ -80,9 +96,29 @@ func put[T any](to *T, from *T) {
 
 // resolve makes the configuration out of defaults, files, --set and flags, in
 // that order. There is no target without t.
-func (c *loadFlags) resolve(o *outputFlags, t *targetFlags, url *string) (config, error) {
-	cfg := defaultConfig()
+func (c *loadFlags) resolve(stdin io.Reader, o *outputFlags, t *targetFlags, url *string) (config, error) {
+	cfg, err := c.over(defaultConfig(), stdin, o, t, url)
+	if err != nil {
+		return cfg, err
+	}
+	cfg.settle()
+	return cfg, cfg.validate()
+}
+
+// over puts files, --set and flags over a configuration, and settles nothing yet.
+// The file named - is stdin.
+func (c *loadFlags) over(cfg config, stdin io.Reader, o *outputFlags, t *targetFlags, url *string) (config, error) {
 	for _, f := range c.File {
+		if f == "-" {
+			b, err := io.ReadAll(stdin)
+			if err == nil {
+				err = cfg.readYAML(b, "standard input")
+			}
+			if err != nil {
+				return cfg, usagef("-f -: %w", err)
+			}
+			continue
+		}
 		if err := cfg.readFile(f); err != nil {
 			return cfg, err
 		}
@@ -106,11 +142,7 @@ func (c *loadFlags) resolve(o *outputFlags, t *targetFlags, url *string) (config
 		}
 		cfg.Labels[k] = v
 	}
-	if err := c.put(&cfg); err != nil {
-		return cfg, err
-	}
-	cfg.settle()
-	return cfg, cfg.validate()
+	return cfg, c.put(&cfg)
 }
 
 func (c *targetFlags) put(t *targetConfig) {

@@ -47,7 +47,7 @@ folder below --out. Closed loop with --concurrency, open loop with --rate.
 
 // Run implements the command.
 func (c *runCmd) Run(e *env) error {
-	cfg, err := c.resolve(&c.outputFlags, &c.targetFlags, c.URL)
+	cfg, err := c.resolve(e.stdin, &c.outputFlags, &c.targetFlags, c.URL)
 	if err == nil {
 		err = c.environmentFlags.put(&cfg)
 	}

@@ -32,7 +32,7 @@ func (c *serveCmd) runVirtual(e *env) error {
 	if c.TruthLog != "" || c.TruthSteps || c.Fault != "" || c.Engines > 1 {
 		return usagef("--truth-log, --truth-steps, --fault and --engines are of a server: there is none with --virtual")
 	}
-	cfg, err := c.resolve(&c.outputFlags, nil, nil)
+	cfg, err := c.resolve(e.stdin, &c.outputFlags, nil, nil)
 	if err != nil {
 		return err
 	}
