@@ -40,7 +40,8 @@ func edges() map[string][]string {
 		"metric":     {"record", "result", "stat"},
 		"load/sched": {"workload", "record"},
 		"simserver":  {"engine", "record", "internal/clock"},
-		"replay":     {"engine", "result", "stat"}, // a simulation beside the recording of a real server
+		"replay":     {"engine", "result", "stat"},           // a simulation beside the recording of a real server
+		"compat":     {"metric", "record", "result", "stat"}, // on the floor of report: what other tools would print
 		"rundir":     {"record", "result", "environ"},
 		// The truth that wire is held against: it may share nothing with it but the clock.
 		"internal/metronome": {"internal/clock"},
