@@ -1,8 +1,6 @@
 package metric
 
 import (
-	"slices"
-
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/stat"
 )
@@ -46,8 +44,9 @@ func (s *Stage) ClientHealth() ClientHealth {
 	if lag := s.sendLag(v); lag != nil {
 		h.SendLatenessP99MS = lag.P99
 	}
-	if lags := slices.Sorted(slices.Values(s.lags)); stat.Describable(len(lags), 0.99) {
-		h.ReadLagP99MS = num(stat.Quantile(lags, 0.99, stat.Type(s.options.QuantileType)))
+	if n := int(s.lags.n); stat.Describable(n, 0.99) {
+		s.lags.seal()
+		h.ReadLagP99MS = num(stat.QuantileAt(n, s.lags.ms, 0.99, stat.Type(s.options.QuantileType)))
 	}
 	return h
 }

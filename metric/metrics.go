@@ -87,9 +87,7 @@ func (s *Stage) sendLag(v view) *result.Summary {
 }
 
 func (s *Stage) readLag() *result.Summary {
-	sum := s.options.summarize(sample{
-		series: s.lags, unit: "ms", weights: result.GapWeighted, depends: clustered, sortable: true,
-	})
+	sum := s.options.summarizeSpans(&s.lags)
 	if sum != nil {
 		sum.Weighting = "event"
 		sum.CIMethod = "none: events of one read depend on each other"
@@ -131,33 +129,34 @@ func (s *Stage) gapsWithheld() bool {
 // gapSummaries publishes gaps between tokens if every checked request passed,
 // else gaps between chunks, else nothing.
 func (s *Stage) gapSummaries(m *result.Metrics, v view) {
-	gaps := sample{unit: "ms", weights: result.GapWeighted, depends: clustered, excluded: new(exclusions)}
+	gaps, excluded := &s.gaps, new(exclusions)
 	verdict := checkVerdict(m.OneToken)
 	perToken := verdict == Proven || verdict == Inferred
-	gaps.series = s.gaps
 	if perToken {
 		for _, r := range v.sample {
 			if r.check == Unchecked {
-				gaps.excluded[r.uncheckedBecause()]++
+				excluded[r.uncheckedBecause()]++
 			}
 		}
-	} else {
-		gaps.series = append(slices.Clone(s.gaps), s.otherGaps...)
+	} else if s.otherGaps.n > 0 {
+		gaps = new(durations)
+		gaps.addAll(&s.gaps)
+		gaps.addAll(&s.otherGaps)
 	}
-	if len(gaps.series) == 0 {
+	if gaps.n == 0 {
 		return
 	}
 	if s.gapsWithheld() {
 		share, _ := s.coalescedShare()
 		m.ChunkGap = &result.Summary{
-			N: len(gaps.series), Unit: "ms", Boundary: result.Client, Weighting: result.GapWeighted, QuantileType: s.options.QuantileType,
+			N: int(gaps.n), Unit: "ms", Boundary: result.Client, Weighting: result.GapWeighted, QuantileType: s.options.QuantileType,
 			Note: fmt.Sprintf("withheld: %.1f %% of the text events shared a read with the one before (limit %.1f %%)",
 				100*share, 100*s.options.CoalescedLimit),
 		}
 		return
 	}
-	gaps.sortable = true
-	sum := s.options.summarize(gaps)
+	sum := s.options.summarizeSpans(gaps)
+	sum.Excluded = excluded.byName()
 	if perToken {
 		m.ITL = sum
 		if verdict == Inferred {

@@ -62,24 +62,30 @@ func endedOnStopToken(a *record.Attempt) bool {
 // isTokenEvent reports whether gaps are taken between this event and the next
 // such one: it is known to carry a token or, where the server does not say, it
 // carries text.
-func isTokenEvent(e record.Event) bool {
+func isTokenEvent(e *record.Event) bool {
 	return e.Tokens > 0 || (e.Tokens == record.UnknownTokens && e.Flags.Has(record.FlagText))
 }
 
 // Gaps appends to dst the gaps in ms between successive token events of one
 // attempt. They are inter-token latencies only if the check passes.
 func Gaps(dst []float64, ev []record.Event) []float64 {
+	eachGap(ev, func(ns int64) { dst = append(dst, float64(ns)/nsPerMS) })
+	return dst
+}
+
+// eachGap calls add with every gap in nanoseconds.
+func eachGap(ev []record.Event, add func(ns int64)) {
 	var last record.Stamp
-	for _, e := range ev {
+	for i := range ev {
+		e := &ev[i]
 		if !isTokenEvent(e) {
 			continue
 		}
 		if last.Known() {
-			dst = append(dst, float64(e.At-last)/nsPerMS)
+			add(int64(e.At - last))
 		}
 		last = e.At
 	}
-	return dst
 }
 
 func countCheck(c *result.OneTokenCheck, v OneToken) {

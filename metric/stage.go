@@ -9,7 +9,7 @@ import (
 )
 
 // Stage gathers the attempts of one steady load condition and computes what
-// came of it. It keeps 200 bytes an attempt, and 16 an event (gap and read lag).
+// came of it. It keeps 200 bytes an attempt and about 2 an event (gap and read lag).
 // Make one with [NewStage] or [NewTable]; it is not safe for concurrent use.
 type Stage struct {
 	window  record.Window
@@ -22,9 +22,9 @@ type Stage struct {
 	inWindow  record.Ledger
 	run       record.Ledger
 	errors    map[errorKind]errorSample
-	gaps      []float64 // of requests that the one-token check looks at
-	otherGaps []float64 // of completed requests that it cannot: n unknown or below 2
-	lags      []float64 // read lag, ms, of the window's events with a kernel stamp
+	gaps      durations // of requests that the one-token check looks at
+	otherGaps durations // of completed requests that it cannot: n unknown or below 2
+	lags      durations // read lag of the window's events with a kernel stamp
 
 	// Of the window's requests: events with a kernel stamp, all of them, text
 	// events after a first one, and those that shared the stamp of the one before.
@@ -70,8 +70,8 @@ func (s *Stage) Add(a *record.Attempt, ev []record.Event) {
 // addTokens counts the tokens that arrived inside the window, whoever asked for
 // them, and whether all of them are known.
 func (s *Stage) addTokens(a *record.Attempt, ev []record.Event) {
-	for _, e := range ev {
-		if e.Tokens > 0 && s.window.Contains(e.At) {
+	for i := range ev {
+		if e := &ev[i]; e.Tokens > 0 && s.window.Contains(e.At) {
 			s.eventTokens += int64(e.Tokens)
 			s.eventBins.add(s.window, e.At, float64(e.Tokens))
 		}
@@ -91,17 +91,17 @@ func (s *Stage) addTokens(a *record.Attempt, ev []record.Event) {
 }
 
 func (s *Stage) addGaps(r *row, ev []record.Event) {
-	for _, e := range ev {
-		if e.Flags.Has(record.FlagKernel) {
-			s.lags = append(s.lags, float64(e.ReadLag())/nsPerMS)
+	for i := range ev {
+		if ev[i].Flags.Has(record.FlagKernel) {
+			s.lags.add(int64(ev[i].ReadLag()))
 		}
 	}
 	switch {
 	case !r.completed() || r.n == 0:
 	case r.check == Unchecked:
-		s.otherGaps = Gaps(s.otherGaps, ev)
+		eachGap(ev, s.otherGaps.add)
 	default:
-		s.gaps = Gaps(s.gaps, ev)
+		eachGap(ev, s.gaps.add)
 	}
 }
 
@@ -120,9 +120,9 @@ func (s *Stage) Merge(other *Stage) error {
 	for kind, e := range other.errors {
 		s.mergeError(kind, e)
 	}
-	s.gaps = append(s.gaps, other.gaps...)
-	s.otherGaps = append(s.otherGaps, other.otherGaps...)
-	s.lags = append(s.lags, other.lags...)
+	s.gaps.addAll(&other.gaps)
+	s.otherGaps.addAll(&other.otherGaps)
+	s.lags.addAll(&other.lags)
 	s.events += other.events
 	s.textGaps += other.textGaps
 	s.coalesced += other.coalesced

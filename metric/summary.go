@@ -18,7 +18,6 @@ type dependence int
 const (
 	inTime    dependence = iota // a series in time order: batch intervals
 	unordered                   // one sample a request, but no times: iid interval only
-	clustered                   // many samples a request: no interval
 )
 
 // sample is one quantity on its way to a summary.
@@ -28,8 +27,6 @@ type sample struct {
 	unit     string
 	weights  result.Weighting
 	depends  dependence
-	// sortable is set where series may be sorted in place.
-	sortable bool
 }
 
 // num is x, or nil where there is no such number.
@@ -55,20 +52,42 @@ func (o Options) summarize(s sample) *result.Summary {
 	if n == 0 {
 		return sum
 	}
-	sorted := s.series
-	if !s.sortable {
-		sorted = slices.Clone(s.series)
-	}
+	sorted := slices.Clone(s.series)
 	slices.Sort(sorted)
+	// The mean of the sorted sample is the same in whatever order it came.
+	sum.Mean, sum.MAD = num(stat.Mean(sorted)), num(stat.MAD(sorted))
+	o.quantiles(sum, func(rank int) float64 { return sorted[rank] })
+	o.intervals(sum, s, sorted)
+	return sum
+}
+
+// summarizeSpans describes spans of which a request has many: they depend on each
+// other, so there is no interval. It is nil if there are none.
+func (o Options) summarizeSpans(d *durations) *result.Summary {
+	if d.n == 0 {
+		return nil
+	}
+	d.seal()
+	sum := &result.Summary{
+		N: int(d.n), Unit: "ms", Boundary: result.Client, Weighting: result.GapWeighted, QuantileType: o.QuantileType,
+		Mean: num(d.meanMS()), MAD: num(d.madMS()),
+		CIMethod: "none: the gaps of one request depend on each other",
+	}
+	o.quantiles(sum, d.ms)
+	return sum
+}
+
+// quantiles fills in what is read off the order statistics; at gives that of a
+// rank from 0.
+func (o Options) quantiles(sum *result.Summary, at func(rank int) float64) {
+	n := sum.N
 	quantile := func(p float64) *float64 {
 		if !stat.Describable(n, p) {
 			return nil
 		}
-		return num(stat.Quantile(sorted, p, stat.Type(o.QuantileType)))
+		return num(stat.QuantileAt(n, at, p, stat.Type(o.QuantileType)))
 	}
-	// The mean of the sorted sample is the same in whatever order it came.
-	sum.Mean = num(stat.Mean(sorted))
-	sum.Min, sum.Max = num(sorted[0]), num(sorted[n-1])
+	sum.Min, sum.Max = num(at(0)), num(at(n-1))
 	sum.P50, sum.P95, sum.P99 = quantile(0.50), quantile(0.95), quantile(0.99)
 	for _, percent := range o.Percentiles {
 		if sum.Percentiles == nil {
@@ -76,9 +95,6 @@ func (o Options) summarize(s sample) *result.Summary {
 		}
 		sum.Percentiles[percentileName(percent)] = quantile(percent / 100)
 	}
-	sum.MAD = num(stat.MAD(sorted))
-	o.intervals(sum, s, sorted)
-	return sum
 }
 
 // exclusions counts the requests that are not in a sample by reason.
@@ -109,10 +125,6 @@ func (e *exclusions) any() bool {
 }
 
 func (o Options) intervals(sum *result.Summary, s sample, sorted []float64) {
-	if s.depends == clustered {
-		sum.CIMethod = "none: the gaps of one request depend on each other"
-		return
-	}
 	sum.P50CIIID, sum.P99CIIID = iid(sorted, 0.50), iid(sorted, 0.99)
 	if s.depends == unordered {
 		sum.CIMethod = "none: no order in time, so that dependence cannot be seen"

@@ -32,10 +32,16 @@ const quantileFuzz = 4 * 0x1p-52
 // for an unknown t. Whether the sample can describe that quantile at all is a
 // separate question: see [Describable].
 func Quantile(sorted []float64, p float64, t Type) float64 {
-	if len(sorted) == 0 || !(p >= 0 && p <= 1) {
+	return QuantileAt(len(sorted), func(rank int) float64 { return sorted[rank] }, p, t)
+}
+
+// QuantileAt is [Quantile] of a sample of n that is not at hand as a slice: order
+// gives the value of a rank, counted from 0.
+func QuantileAt(n int, order func(rank int) float64, p float64, t Type) float64 {
+	if n == 0 || !(p >= 0 && p <= 1) {
 		return math.NaN()
 	}
-	pos, ok := position(float64(len(sorted)), p, t)
+	pos, ok := position(float64(n), p, t)
 	if !ok {
 		return math.NaN()
 	}
@@ -45,7 +51,9 @@ func Quantile(sorted []float64, p float64, t Type) float64 {
 	if math.Abs(g) <= fuzz {
 		g = 0
 	}
-	lo, hi := at(sorted, int(j)), at(sorted, int(j)+1)
+	// The order statistics of 1-based ranks, clamped to the sample.
+	at := func(rank int) float64 { return order(min(max(rank, 1), n) - 1) }
+	lo, hi := at(int(j)), at(int(j)+1)
 	switch t {
 	case Type1:
 		g = step(g)
@@ -91,11 +99,6 @@ func step(g float64) float64 {
 		return 1
 	}
 	return 0
-}
-
-// at returns the order statistic of a 1-based rank, clamped to the sample.
-func at(sorted []float64, rank int) float64 {
-	return sorted[min(max(rank, 1), len(sorted))-1]
 }
 
 // Describable reports whether n samples hold at least one beyond the
