@@ -42,7 +42,11 @@ func newBench(ctx context.Context, p *plan) (*bench, error) {
 		return nil, err
 	}
 	b := &bench{plan: p, self: self, pinned: p.pin && canPin()}
-	b.server = exec.CommandContext(ctx, self, roleServer, "-")
+	where, err := json.Marshal(p.place)
+	if err != nil {
+		return nil, err
+	}
+	b.server = exec.CommandContext(ctx, self, roleServer, string(where))
 	b.server.Stderr = os.Stderr
 	if b.stdin, err = b.server.StdinPipe(); err != nil {
 		return nil, err
@@ -58,7 +62,7 @@ func newBench(ctx context.Context, p *plan) (*bench, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the truth server did not start: %w", err)
 	}
-	b.addr = strings.TrimSpace(line)
+	b.addr = cmp.Or(p.connect, strings.TrimSpace(line))
 	return b, nil
 }
 
@@ -130,7 +134,12 @@ func (b *bench) once(ctx context.Context, client string, l calibrate.Load) (*cal
 }
 
 func (b *bench) child(ctx context.Context, client string, l calibrate.Load) (*calibrate.Figures, error) {
-	arg, err := json.Marshal(job{Client: client, Addr: b.addr, PID: b.server.Process.Pid, Load: l, Busy: b.busy})
+	return b.childOf(ctx, job{Client: client, Load: l, Busy: b.busy})
+}
+
+func (b *bench) childOf(ctx context.Context, j job) (*calibrate.Figures, error) {
+	j.Addr, j.TLS, j.PID = b.addr, b.tls, b.server.Process.Pid
+	arg, err := json.Marshal(j)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +151,7 @@ func (b *bench) child(ctx context.Context, client string, l calibrate.Load) (*ca
 		return nil, err
 	}
 	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("client %s, %v: %w", client, l, err)
+		return nil, fmt.Errorf("client %s, %v: %w", j.Client, j.Load, err)
 	}
 	f := &calibrate.Figures{}
 	return f, json.Unmarshal([]byte(out.String()), f)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,8 +24,11 @@ const (
 type job struct {
 	Client string
 	Addr   string
+	TLS    bool
 	PID    int
 	Load   calibrate.Load
+	// Midway asks for the memory in the middle of the load.
+	Midway bool
 	// Busy goroutines keep the client's own process busy.
 	Busy int
 }
@@ -36,8 +40,18 @@ func drives() map[string]calibrate.Drive {
 	}
 }
 
+// place is where the server child listens, its second argument.
+type place struct {
+	Listen string
+	TLS    bool
+}
+
 // serve is the server child: it tells its address, and ends with its parent.
-func serve(ctx context.Context) error {
+func serve(ctx context.Context, text string) error {
+	var p place
+	if err := json.Unmarshal([]byte(text), &p); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -48,7 +62,14 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if p.TLS {
+		cert, err := metronome.Certificate()
+		if err != nil {
+			return err
+		}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	}
+	ln, err := net.Listen("tcp", p.Listen)
 	if err != nil {
 		return err
 	}
@@ -66,6 +87,7 @@ func measure(ctx context.Context, text string) error {
 	if err != nil {
 		return err
 	}
+	s.TLS, s.Midway = j.TLS, j.Midway
 	for range j.Busy {
 		go func() {
 			for ctx.Err() == nil {

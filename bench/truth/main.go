@@ -13,6 +13,9 @@
 //	-quick             a first look in a minute
 //	-streams 1000      some concurrencies only
 //	-clients assay     some clients only
+//	-tls               the same under TLS
+//	-listen '[::1]:0'  the same by IPv6
+//	-connect URL       by a proxy that forwards to the address of -listen
 //	-json FILE         everything that was measured
 package main
 
@@ -21,6 +24,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
 	"os/signal"
 	"runtime"
@@ -54,15 +58,19 @@ type plan struct {
 	foreign  float64
 	retries  int
 	knee     bool
+	memory   bool
 	table    bool
 	pin      bool
 	busy     int
 	json     string
+	place    place
+	connect  string // host:port that the clients connect to; empty: the server's
+	tls      bool   // the clients speak it
 }
 
 func run(ctx context.Context, args []string) error {
 	if len(args) == 2 && args[0] == roleServer {
-		return serve(ctx)
+		return serve(ctx, args[1])
 	}
 	if len(args) == 2 && args[0] == roleClient {
 		return measure(ctx, args[1])
@@ -84,6 +92,11 @@ func run(ctx context.Context, args []string) error {
 					return err
 				}
 			}
+		}
+	}
+	if p.memory {
+		if err := b.memory(ctx); err != nil {
+			return err
 		}
 	}
 	if p.knee {
@@ -115,6 +128,10 @@ func parse(args []string) (*plan, error) {
 	f.BoolVar(&p.pin, "pin", true, "give server and client a core each")
 	f.IntVar(&p.busy, "busy", 0, "goroutines that keep the client's own process busy, to see what that does")
 	f.StringVar(&p.json, "json", "", "write everything to this file")
+	f.BoolVar(&p.memory, "memory", true, "measure the memory of a stream")
+	f.StringVar(&p.place.Listen, "listen", "127.0.0.1:0", "where the truth server listens; [::1]:0 for IPv6")
+	f.BoolVar(&p.place.TLS, "tls", false, "TLS, with a certificate made for the day")
+	connect := f.String("connect", "", "URL of a proxy before the truth server, which the clients then connect to; the bare loop, which counts bytes, cannot")
 	quick := f.Bool("quick", false, "short: one repeat, up to 1000 streams, no knee")
 	if err := f.Parse(args); err != nil {
 		return nil, err
@@ -126,9 +143,20 @@ func parse(args []string) (*plan, error) {
 		}
 		p.streams = append(p.streams, n)
 	}
+	p.tls = p.place.TLS
+	if *connect != "" {
+		u, err := url.Parse(*connect)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("-connect %q: want http://HOST:PORT or https://HOST:PORT", *connect)
+		}
+		p.connect, p.tls = u.Host, u.Scheme == "https"
+	}
 	for s := range strings.SplitSeq(*clients, ",") {
 		if _, ok := drives()[s]; !ok {
 			return nil, fmt.Errorf("-clients: there is no %q", s)
+		}
+		if p.tls && (s == "bare" || s == "loop") || p.connect != "" && s == "bare" {
+			continue // they cannot
 		}
 		p.clients = append(p.clients, s)
 	}

@@ -52,7 +52,7 @@ func decodeJSON(ctx context.Context, s *calibrate.Session) error {
 // stream reads all streams, a goroutine each, by one shared http.Client.
 func stream(ctx context.Context, s *calibrate.Session, event func(data []byte) (text, done bool)) error {
 	n := s.Load.Streams
-	client := &http.Client{Transport: &http.Transport{MaxIdleConns: n, MaxIdleConnsPerHost: n, DisableCompression: true}}
+	client := &http.Client{Transport: &http.Transport{MaxIdleConns: n, MaxIdleConnsPerHost: n, DisableCompression: true, TLSClientConfig: s.TLSConfig()}}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -80,7 +80,7 @@ func stream(ctx context.Context, s *calibrate.Session, event func(data []byte) (
 }
 
 func reply(ctx context.Context, s *calibrate.Session, client *http.Client, slot, nth int, opened func(), event func([]byte) (text, done bool)) error {
-	url := "http://" + s.Addr + "/v1/chat/completions?" + s.Query(slot, nth)
+	url := s.URL() + "/v1/chat/completions?" + s.Query(slot, nth)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 	if err != nil {
 		return err

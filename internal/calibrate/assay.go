@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -49,8 +50,9 @@ func Assay(ctx context.Context, s *Session) error {
 
 // prepare makes the client, and the body that all requests have.
 func prepare(s *Session) (*wire.Client, []byte, error) {
+	scheme, _, _ := strings.Cut(s.URL(), ":")
 	client, err := wire.NewClient(wire.Config{
-		Scheme: "http", Host: s.Addr, Clock: s.Clock,
+		Scheme: scheme, Host: s.Addr, TLS: s.TLSConfig(), Clock: s.Clock,
 		Timeouts: wire.Timeouts{Connect: 10 * time.Second, First: 60 * time.Second, Idle: 30 * time.Second},
 		MaxIdle:  time.Minute,
 	})

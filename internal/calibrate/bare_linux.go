@@ -50,7 +50,8 @@ func Bare(ctx context.Context, s *Session) error {
 
 type bare struct {
 	s       *Session
-	addr    unix.SockaddrInet4
+	addr    unix.Sockaddr
+	family  int
 	epoll   int
 	streams []bareStream
 	left    int // streams that have replies to come
@@ -71,7 +72,10 @@ type bareStream struct {
 }
 
 func newBare(s *Session) (*bare, error) {
-	a, err := net.ResolveTCPAddr("tcp4", s.Addr)
+	if s.TLS {
+		return nil, errors.New("the bare loop speaks no TLS")
+	}
+	a, err := net.ResolveTCPAddr("tcp", s.Addr)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +83,10 @@ func newBare(s *Session) (*bare, error) {
 		s: s, streams: make([]bareStream, s.Load.Streams), left: s.Load.Streams, ready: make([]unix.EpollEvent, 256),
 		preamble: len(metronome.Preamble()), event: len(metronome.Event(s.Load.Size)), end: len(metronome.End(s.Load.Events)),
 	}
-	b.addr = unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(a.IP.To4())}
+	b.family, b.addr = unix.AF_INET6, &unix.SockaddrInet6{Port: a.Port, Addr: a.AddrPort().Addr().As16()}
+	if ip4 := a.IP.To4(); ip4 != nil {
+		b.family, b.addr = unix.AF_INET, &unix.SockaddrInet4{Port: a.Port, Addr: [4]byte(ip4)}
+	}
 	b.iov.Base = &b.buf[0]
 	b.iov.SetLen(len(b.buf))
 	b.msg.Iov, b.msg.Iovlen = &b.iov, 1
@@ -100,12 +107,12 @@ func (b *bare) close() {
 
 // open connects a stream and sends its first request.
 func (b *bare) open(slot int) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	fd, err := unix.Socket(b.family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
 	b.streams[slot].fd = int32(fd)
-	if err := unix.Connect(fd, &b.addr); err != nil {
+	if err := unix.Connect(fd, b.addr); err != nil {
 		return fmt.Errorf("connect: %w", err)
 	}
 	const flags = unix.SOF_TIMESTAMPING_RX_SOFTWARE | unix.SOF_TIMESTAMPING_SOFTWARE

@@ -37,6 +37,17 @@ type Figures struct {
 	// Memory of this process for one open stream, in bytes: resident, after a
 	// collection, stored stamps not counted.
 	Memory int64 `json:"memory_per_stream_bytes"`
+	// Footprint of this process when that was read.
+	Footprint Footprint `json:"footprint"`
+}
+
+// Footprint is the memory of a process in bytes, after a collection.
+type Footprint struct {
+	// Resident is that of its pages, but for those shared with others.
+	Resident int64 `json:"resident"`
+	// Heap and Stacks are what is in use of them, as the Go runtime counts.
+	Heap   int64 `json:"heap"`
+	Stacks int64 `json:"stacks"`
 }
 
 // Quantiles of a sample in microseconds.

@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,11 @@ type Session struct {
 	Addr string
 	PID  int
 	Load Load
+	// Midway has the memory read in the middle of the load, which disturbs it, and
+	// not before it.
+	Midway bool
+	// TLS is spoken to it, whatever its certificate.
+	TLS bool
 	// Clock stamps. Zero is CLOCK_MONOTONIC at its epoch.
 	Clock *clock.Clock
 	Zero  int64
@@ -68,6 +74,17 @@ func NewSession(addr string, pid int, l Load, c *clock.Clock) (*Session, error) 
 	return s, nil
 }
 
+// URL of the truth server.
+func (s *Session) URL() string {
+	if s.TLS {
+		return "https://" + s.Addr
+	}
+	return "http://" + s.Addr
+}
+
+// TLSConfig trusts the server on this machine, which made its certificate itself.
+func (s *Session) TLSConfig() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
 // Query is what stream slot asks for as its nth reply, to put behind a path.
 func (s *Session) Query(slot, nth int) string {
 	return s.Load.reply(slot, nth, s.start.Load()).Query()
@@ -108,22 +125,26 @@ func (s *Session) Run(ctx context.Context, drive Drive) (*Figures, error) {
 		wg       sync.WaitGroup
 		startErr error
 		before   usage
-		memory   int64
+		memory   Footprint
 	)
-	base := memoryInUse()
+	base := footprint()
 	wg.Go(func() {
 		select {
 		case <-s.ready:
 		case <-ctx.Done():
 			return
 		}
-		memory = memoryInUse() - base
+		memory = footprint()
 		before = readUsage(s.PID)
 		at := s.Clock.Now() + s.Zero + int64(settle)
 		s.start.Store(at)
 		startErr = s.release(ctx, at)
 		if startErr != nil {
 			cancel()
+		}
+		if s.Midway {
+			s.Clock.SleepUntil(at - s.Zero + int64(s.Load.Duration()/2))
+			memory = footprint()
 		}
 	})
 	err := drive(ctx, s)
@@ -138,7 +159,7 @@ func (s *Session) Run(ctx context.Context, drive Drive) (*Figures, error) {
 		return nil, err
 	}
 	f := s.compare(log)
-	f.Memory = memory / int64(s.Load.Streams)
+	f.Memory, f.Footprint = (memory.Resident-base.Resident)/int64(s.Load.Streams), memory
 	f.use(before, after)
 	return f, nil
 }
@@ -172,11 +193,11 @@ func (s *Session) take(ctx context.Context) (log []metronome.Truth, err error) {
 }
 
 func (s *Session) post(ctx context.Context, path string, read func(io.Reader) (string, error)) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+s.Addr+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL()+path, nil)
 	if err != nil {
 		return "", err
 	}
-	tr := &http.Transport{DisableKeepAlives: true} // and no proxy
+	tr := &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.TLSConfig()} // and no proxy
 	resp, err := tr.RoundTrip(req)
 	if err != nil {
 		return "", err

@@ -3,6 +3,7 @@ package calibrate
 import (
 	"bytes"
 	"os"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 	"time"
@@ -71,17 +72,23 @@ func BusyCores(c *clock.Clock, d time.Duration) float64 {
 	return float64(machineTime()-before) / float64(c.Now()-begin)
 }
 
-// memoryInUse is the resident memory of this process after a collection.
-func memoryInUse() int64 {
+// footprint is the memory of this process after a collection. The first one
+// leaves what pools keep to the second.
+func footprint() Footprint {
+	runtime.GC()
 	debug.FreeOSMemory()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	out := Footprint{Heap: int64(m.HeapAlloc), Stacks: int64(m.StackInuse)}
 	b, err := os.ReadFile("/proc/self/statm")
 	f := bytes.Fields(b)
 	if err != nil || len(f) < 3 {
-		return 0
+		return out
 	}
 	resident, _ := strconv.ParseInt(string(f[1]), 10, 64)
 	shared, _ := strconv.ParseInt(string(f[2]), 10, 64)
-	return (resident - shared) * int64(os.Getpagesize())
+	out.Resident = (resident - shared) * int64(os.Getpagesize())
+	return out
 }
 
 // spareFiles are left for what is no connection.

@@ -19,7 +19,7 @@ func readUsage(int) usage { return usage{} }
 // BusyCores is not known here.
 func BusyCores(*clock.Clock, time.Duration) float64 { return 0 }
 
-func memoryInUse() int64 { return 0 }
+func footprint() Footprint { return Footprint{} }
 
 // MaxConnections is not known here.
 func MaxConnections() int { return 0 }

@@ -3,6 +3,7 @@ package metronome
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,9 @@ import (
 
 // Server writes streams. See [New].
 type Server struct {
+	// TLS, if it is set before Serve, is spoken on every connection.
+	TLS *tls.Config
+
 	clock *clock.Clock
 	zero  int64 // CLOCK_MONOTONIC at stamp 0
 	pacer *clock.Pacer
@@ -108,15 +112,19 @@ func (s *Server) shut() {
 const readBuffer = 1 << 10
 
 // converse serves the requests of one connection, one after the other.
-func (s *Server) converse(c net.Conn) {
+func (s *Server) converse(raw net.Conn) {
 	defer func() {
-		_ = c.Close()
+		_ = raw.Close()
 		s.mu.Lock()
-		delete(s.conns, c)
+		delete(s.conns, raw)
 		s.mu.Unlock()
 	}()
-	r := newStampedReader(c, s.clock)
-	br := bufio.NewReaderSize(r, readBuffer)
+	r := newStampedReader(raw, s.clock)
+	c := net.Conn(r)
+	if s.TLS != nil {
+		c = tls.Server(r, s.TLS)
+	}
+	br := bufio.NewReaderSize(c, readBuffer)
 	for {
 		req, err := http.ReadRequest(br)
 		if err != nil {

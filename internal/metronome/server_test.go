@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +27,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // start serves until the test ends.
-func start(t *testing.T) string {
+func start(t *testing.T) string { return startWith(t, nil) }
+
+func startWith(t *testing.T, tc *tls.Config) string {
 	t.Helper()
 	s, err := New()
 	if errors.Is(err, ErrNoSharedClock) {
@@ -33,6 +37,7 @@ func start(t *testing.T) string {
 	} else if err != nil {
 		t.Fatal(err)
 	}
+	s.TLS = tc
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +112,44 @@ func TestStream(t *testing.T) {
 	}
 	if more := take(t, base); len(more) != 0 {
 		t.Errorf("what was taken is still there: %d streams", len(more))
+	}
+}
+
+// Under TLS the log has the same: when a request was received, below TLS, and when
+// its events were written.
+func TestStreamUnderTLS(t *testing.T) {
+	cert, err := Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := startWith(t, &tls.Config{Certificates: []tls.Certificate{cert}})
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: x509.NewCertPool()}}
+	tr.TLSClientConfig.RootCAs.AddCert(leaf)
+	defer tr.CloseIdleConnections()
+	client := &http.Client{Transport: tr}
+	post := func(path string) []byte {
+		resp, err := client.Post("https"+strings.TrimPrefix(base, "http")+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	body := post("/?" + Load{ID: 7, Events: 5, Every: time.Millisecond}.Query())
+	if n := strings.Count(string(body), `"delta":{"content":"`); n != 5 {
+		t.Errorf("%d events", n)
+	}
+	log, err := ReadLog(bytes.NewReader(post("/take")))
+	if err != nil || len(log) != 1 || len(log[0].Began) != 5 || log[0].Arrival <= 0 || log[0].Began[0] <= log[0].Arrival {
+		t.Errorf("%+v, %v", log, err)
 	}
 }
 
