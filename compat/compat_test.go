@@ -1,8 +1,10 @@
 package compat
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -172,4 +174,46 @@ func ExampleViews() {
 	// Output:
 	// vllm bench serve: TTFT 100 ms
 	// AIPerf: TTFT 120 ms
+}
+
+func TestVLLMResult(t *testing.T) {
+	l := NewLog(record.Window{Start: ms(500), End: ms(2000)}, false)
+	l.Add(chatReply())
+	r := VLLM(l, new(result.Stage), Run{Dialect: "openai-chat", Model: "m", Concurrency: 16, Epoch: time.Unix(0, 0)})
+	b, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"date": "19700101-000000", "backend": "openai-chat", "num_prompts": 1., "request_rate": "inf", "max_concurrency": 16.,
+		"completed": 1., "failed": 0., "total_input_tokens": 100., "total_output_tokens": 5., "mean_ttft_ms": 100.,
+		"median_tpot_ms": 41.5, "p99_e2el_ms": 266., "request_goodput": nil, "std_ttft_ms": 0.,
+	} {
+		if got[key] != want {
+			t.Errorf("%s = %v, want %v", key, got[key], want)
+		}
+	}
+	var text strings.Builder
+	if err := r.Text(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{
+		"============ Serving Benchmark Result ============\n",
+		"Maximum request concurrency:             16        \n",
+		"---------------Time to First Token----------------\nMean TTFT (ms):                          100.00    \n",
+		"-----Time per Output Token (excl. 1st token)------\n",
+		"==================================================\n",
+	} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("no line %q in\n%s", line, text.String())
+		}
+	}
+	empty := VLLM(NewLog(record.Window{}, false), new(result.Stage), Run{})
+	if _, err := json.Marshal(empty); err != nil || empty.Duration != 0 || empty.MeanTTFT != 0 {
+		t.Errorf("nothing: %+v, %v", empty, err)
+	}
 }

@@ -18,15 +18,10 @@ func vllm(l *Log, ours *result.Stage) result.PeerView {
 			"without usage it tokenizes the text again; such requests are left out here",
 		},
 	}}
-	ttft := func(r *request) (float64, bool) { return r.firstChoice - r.start, r.http200 && r.firstChoice > 0 }
-	tpot := func(r *request) (float64, bool) {
-		return (r.lastChoice - r.firstChoice) / float64(r.n-1), r.http200 && r.firstChoice > 0 && r.n > 1
-	}
-	e2el := func(r *request) (float64, bool) { return r.lastChoice - r.start, r.http200 && r.firstChoice > 0 }
-	v.add("TTFT", "ttft_ms", "ms", "first event with a choices array, even one that only names the role; "+beforePool, v.of(ttft))
-	v.add("TPOT (excl. 1st token)", "tpot_ms", "ms", "from the first to the last event with choices, with or without text; streams that broke off with an error count as successes", v.of(tpot))
+	v.add("TTFT", "ttft_ms", "ms", "first event with a choices array, even one that only names the role; "+beforePool, v.of(vllmTTFT))
+	v.add("TPOT (excl. 1st token)", "tpot_ms", "ms", "from the first to the last event with choices, with or without text; streams that broke off with an error count as successes", v.of(vllmTPOT))
 	v.add("ITL", "itl_ms", "ms", "a gap between any two events with choices: the one after the role is near 0, and an event of several tokens counts once", l.choiceGaps)
-	v.add("E2EL", "e2e_ms", "ms", "to the last event with choices (the finish, after the last text)", v.of(e2el))
+	v.add("E2EL", "e2e_ms", "ms", "to the last event with choices (the finish, after the last text)", v.of(vllmE2EL))
 	v.add("E2EL until 2026-09", "e2e_ms", "ms", "in chat the usage frame moved the end", v.of(func(r *request) (float64, bool) {
 		return r.lastFrame - r.start, r.http200 && r.lastFrame > 0
 	}))
@@ -43,6 +38,18 @@ func vllm(l *Log, ours *result.Stage) result.PeerView {
 			float64(v.vllmGood(g.SLO))/seconds, n)
 	}
 	return v.out
+}
+
+func vllmTTFT(r *request) (float64, bool) {
+	return r.firstChoice - r.start, r.http200 && r.firstChoice > 0
+}
+
+func vllmTPOT(r *request) (float64, bool) {
+	return (r.lastChoice - r.firstChoice) / float64(r.n-1), r.http200 && r.firstChoice > 0 && r.n > 1
+}
+
+func vllmE2EL(r *request) (float64, bool) {
+	return r.lastChoice - r.start, r.http200 && r.firstChoice > 0
 }
 
 // vllmGood counts successes within the limits by its own rule.
