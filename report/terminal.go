@@ -84,8 +84,8 @@ func runSheet(r *result.Run) *sheet {
 	return sh
 }
 
-func (sh *sheet) header(r *result.Run) {
-	t := r.Target
+// target begins a report with what was measured.
+func (sh *sheet) target(t result.Target) {
 	sh.add(verbatim{"TARGET", cmp.Or(t.URL, none)})
 	engine := strings.TrimSpace(t.Engine + " " + t.EngineVersion)
 	items := []string{"model " + cmp.Or(t.Model, none), t.Dialect, cmp.Or(engine, "engine not told")}
@@ -100,6 +100,10 @@ func (sh *sheet) header(r *result.Run) {
 		}
 	}
 	sh.row("reached at", append(items, t.TLS, prefixed("by proxy ", t.Proxy))...)
+}
+
+func (sh *sheet) header(r *result.Run) {
+	sh.target(r.Target)
 	began := ""
 	if !r.Epoch.IsZero() {
 		began = "began " + r.Epoch.UTC().Format("2006-01-02 15:04:05 UTC")

@@ -48,9 +48,13 @@ type SweepMeta struct {
 	Repeats int                     `json:"repeats"`
 	Quick   bool                    `json:"quick,omitempty"`
 	NoStop  bool                    `json:"no_stop,omitempty"`
-	Axes    []result.SweepAxis      `json:"axes,omitempty"`
-	Cells   []SweepCell             `json:"cells,omitempty"`
-	Stops   []result.SweepStop      `json:"stops,omitempty"`
+	NoCheck bool                    `json:"no_check,omitempty"`
+	NoReset bool                    `json:"no_reset,omitempty"`
+	// SettleMax bounds the wait between two runs.
+	SettleMax time.Duration      `json:"settle_max_ns,omitzero"`
+	Axes      []result.SweepAxis `json:"axes,omitempty"`
+	Cells     []SweepCell        `json:"cells,omitempty"`
+	Stops     []result.SweepStop `json:"stops,omitempty"`
 
 	// Capacity is the search of a capacity, and its probes in order.
 	Capacity *CapacityPlan `json:"capacity,omitempty"`

@@ -91,4 +91,3 @@ func spread(runs []*result.Stage, f figure) *result.Spread {
 	slices.Sort(v)
 	return &result.Spread{N: len(v), Median: stat.Median(v), MAD: stat.MAD(v), Min: v[0], Max: v[len(v)-1]}
 }
-

@@ -38,6 +38,8 @@ type config struct {
 	Environment map[string]string `yaml:"environment,omitempty"`
 	// Labels name the run for later comparisons, as in config: fp8.
 	Labels map[string]string `yaml:"labels,omitempty"`
+	// Sweep is for assay sweep alone.
+	Sweep *sweepConfig `yaml:"sweep,omitempty"`
 	// Seed of the schedule and the lengths.
 	Seed uint64 `yaml:"seed"`
 	// Out is the parent of run directories.

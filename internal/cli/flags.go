@@ -101,6 +101,7 @@ func (c *loadFlags) resolve(stdin io.Reader, o *outputFlags, t *targetFlags, url
 	if err != nil {
 		return cfg, err
 	}
+	cfg.Sweep = nil // a file may serve the sweep, and each of its runs
 	cfg.settle()
 	return cfg, cfg.validate()
 }

@@ -1,14 +1,19 @@
 package cli
 
 import (
+	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"golang.org/x/term"
 
+	"github.com/assay-bench/assay/compat"
 	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/metric"
+	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/report"
 	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/rundir"
@@ -17,13 +22,20 @@ import (
 type reportCmd struct {
 	Dir string `arg:"" help:"A run directory."`
 	statFlags
-	JSON bool `name:"json" help:"Print as JSON."`
+	Format string `default:"text" enum:"text,markdown,json,csv,openmetrics,perfetto,peers,vllm,vllm-json" help:"text, markdown, json, csv (a line a stage), openmetrics, perfetto (lanes of requests, for ui.perfetto.dev), peers (what other tools would print of these requests), vllm (the block of vllm bench serve), vllm-json (its result file)."`
+	JSON   bool   `name:"json" help:"The same as --format json."`
+	Stage  string `placeholder:"NAME" help:"Only this stage of the run."`
+	All    bool   `name:"all-phases" help:"For peers, vllm and vllm-json: take warm-up and cooldown too, as tools without phases do."`
 }
 
 // Help implements kong's detailed help.
 func (reportCmd) Help() string {
 	return `The report is computed again from the records of the run, by the same code as
-when it ended; other limits, percentiles and forms can be chosen.`
+when it ended; other limits, percentiles and forms can be chosen.
+
+  assay report runs/X --slo ttft=500ms,tpot=50ms    other limits
+  assay report runs/X --format peers                which tool would have said what, and why
+  assay report runs/X --format perfetto > x.json    open in ui.perfetto.dev`
 }
 
 // Run implements the command.
@@ -32,11 +44,124 @@ func (c *reportCmd) Run(e *env) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if c.JSON {
+		c.Format = "json"
+	}
+	if c.All && c.Format != "peers" && !strings.HasPrefix(c.Format, "vllm") {
+		return usagef("--all-phases goes with --format peers, vllm or vllm-json")
+	}
 	run, err := conclude(r, &c.statFlags)
+	if err == nil {
+		err = c.only(run)
+	}
 	if err != nil {
 		return err
 	}
-	return printRun(e, run, c.JSON)
+	return c.print(e, r, run)
+}
+
+// only keeps the stage that was asked for.
+func (c *reportCmd) only(run *result.Run) error {
+	if c.Stage == "" {
+		return nil
+	}
+	var names []string
+	for _, st := range run.Stages {
+		names = append(names, st.Name)
+		if st.Name == c.Stage {
+			run.Stages = []result.Stage{st}
+			return nil
+		}
+	}
+	return usagef("--stage %q: %s has %s", c.Stage, c.Dir, strings.Join(names, ", "))
+}
+
+func (c *reportCmd) print(e *env, r *rundir.Run, run *result.Run) error {
+	switch c.Format {
+	case "markdown":
+		return report.Markdown(e.stdout, run)
+	case "csv":
+		return report.CSV(e.stdout, run)
+	case "openmetrics":
+		return report.OpenMetrics(e.stdout, run)
+	case "perfetto":
+		return errors.Join(report.Perfetto(e.stdout, run.ID, c.records(r)), r.Err())
+	case "peers", "vllm", "vllm-json":
+		return c.peers(e, r, run)
+	}
+	return printRun(e, run, c.Format == "json")
+}
+
+// records of the stage that was asked for.
+func (c *reportCmd) records(r *rundir.Run) func(yield func(*record.Attempt, []record.Event) bool) {
+	return func(yield func(*record.Attempt, []record.Event) bool) {
+		for a, events := range r.Records {
+			if (c.Stage == "" || a.Stage == c.Stage) && !yield(a, events) {
+				return
+			}
+		}
+	}
+}
+
+// peers prints what other tools would have printed, stage by stage.
+func (c *reportCmd) peers(e *env, r *rundir.Run, run *result.Run) error {
+	for i := range run.Stages {
+		st := &run.Stages[i]
+		log := compat.NewLog(st.Window, c.All)
+		for a, events := range r.Records {
+			if a.Stage == st.Name {
+				log.Add(a, events)
+			}
+		}
+		if err := r.Err(); err != nil {
+			return usageError{err}
+		}
+		if err := c.peerView(e, r, run, st, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *reportCmd) peerView(e *env, r *rundir.Run, run *result.Run, st *result.Stage, log *compat.Log) error {
+	if c.Format == "peers" {
+		return report.Peers(e.stdout, st.Name, compat.Views(log, st), reportOptions(e.stdout))
+	}
+	facts := compat.Run{Epoch: run.Epoch, Dialect: run.Target.Dialect, Model: run.Target.Model}
+	for _, info := range r.Meta.Stages {
+		if info.Name == st.Name {
+			facts.Concurrency = info.Concurrency
+		}
+	}
+	var config struct {
+		Workload struct {
+			Arrival struct {
+				Rate float64 `json:"rate"`
+				CV   float64 `json:"cv"`
+			} `json:"arrival"`
+		} `json:"workload"`
+	}
+	if json.Unmarshal(r.Meta.Config, &config) == nil {
+		facts.Rate, facts.CV = config.Workload.Arrival.Rate, config.Workload.Arrival.CV
+	}
+	theirs := compat.VLLM(log, st, facts)
+	if c.Format == "vllm" {
+		return theirs.Text(e.stdout)
+	}
+	return report.WriteJSON(e.stdout, theirs)
+}
+
+// sweep prints the report of a sweep, made again from its runs.
+func (c *reportCmd) sweep(e *env) error {
+	d, err := rundir.OpenSweep(c.Dir)
+	if err != nil {
+		return usageError{err}
+	}
+	out, err := concludeSweep(d, &c.statFlags)
+	if err != nil {
+		return err
+	}
+	return printSweep(e, out, c.JSON)
 }
 
 // concludeGC is how lazy the collector may be over records; see Tune for why it is

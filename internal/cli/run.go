@@ -433,9 +433,9 @@ func parseGates(names []string) (gates, error) {
 	g := gates{}
 	for _, n := range names {
 		switch n {
-		case "invalid-client", "slo", "unstable", "not-stabilised", "ledger":
+		case "invalid-client", "slo", "unstable", "not-stabilised", "ledger", "check":
 			g[n] = true
-		case "none", "check", "gate": // the latter two belong to other commands
+		case "none", "gate": // the latter belongs to other commands
 		default:
 			return nil, usagef("--fail-on %q: want invalid-client, slo, unstable, not-stabilised, ledger or none", n)
 		}

@@ -47,3 +47,13 @@ func (t *Target) get(ctx context.Context, path string) (Page, error) {
 	}
 	return out, nil
 }
+
+// Post sends a request without a body to a path below the endpoint's root, such as
+// /reset_prefix_cache.
+func (t *Target) Post(ctx context.Context, path string) (Page, error) {
+	p, err := t.fetch(ctx, http.MethodPost, t.Endpoint.Root+path, []byte{})
+	if err != nil {
+		return Page{}, fmt.Errorf("posting to %s: %w", path, err)
+	}
+	return Page{Status: p.status, Header: p.header, Body: p.body}, nil
+}
