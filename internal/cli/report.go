@@ -151,6 +151,19 @@ func (c *reportCmd) peerView(e *env, r *rundir.Run, run *result.Run, st *result.
 	return report.WriteJSON(e.stdout, theirs)
 }
 
+// sweep prints the report of a sweep, made again from its runs.
+func (c *reportCmd) sweep(e *env) error {
+	d, err := rundir.OpenSweep(c.Dir)
+	if err != nil {
+		return usageError{err}
+	}
+	out, err := concludeSweep(d, &c.statFlags)
+	if err != nil {
+		return err
+	}
+	return printSweep(e, out, c.JSON)
+}
+
 // concludeGC is how lazy the collector may be over records; see Tune for why it is
 // lazier while they are made.
 const concludeGC = 50
