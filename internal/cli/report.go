@@ -40,6 +40,9 @@ when it ended; other limits, percentiles and forms can be chosen.
 
 // Run implements the command.
 func (c *reportCmd) Run(e *env) error {
+	if rundir.IsSweep(c.Dir) {
+		return c.sweep(e)
+	}
 	r, err := rundir.Open(c.Dir)
 	if err != nil {
 		return usageError{err}
