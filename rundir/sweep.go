@@ -19,6 +19,7 @@ const sweepFile = "sweep.json"
 const (
 	SweepKind    = "sweep"
 	CapacityKind = "capacity"
+	ABKind       = "ab"
 )
 
 // SweepMeta is the content of sweep.json: the plan, and how far it came. With the

@@ -58,7 +58,7 @@ func (c *compareCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.compare(e, sides, o)
+	return c.compare(e, sides, o, func(*result.Comparison) error { return nil })
 }
 
 // options of the comparison; metrics that gates need are read too, but are no
@@ -86,8 +86,8 @@ func (c *comparisonFlags) options() (o compare.Options, err error) {
 	return o, nil
 }
 
-// compare holds sides against each other and prints what came of it.
-func (c *comparisonFlags) compare(e *env, sides []compare.Side, o compare.Options) error {
+// compare holds sides against each other, keeps what came of it, and prints it.
+func (c *comparisonFlags) compare(e *env, sides []compare.Side, o compare.Options, keep func(*result.Comparison) error) error {
 	o.Objections, o.Notes = compare.Objections(sides)
 	if len(o.Objections) > 0 && !c.Force {
 		return usagef("not comparable: %s (--force compares all the same)", strings.Join(o.Objections, "; "))
@@ -95,6 +95,9 @@ func (c *comparisonFlags) compare(e *env, sides []compare.Side, o compare.Option
 	out, err := compare.Compare(sides, o)
 	if err != nil {
 		return usageError{err}
+	}
+	if err := keep(out); err != nil {
+		return fmt.Errorf("keeping the comparison: %w", err)
 	}
 	switch {
 	case c.JSON:

@@ -26,6 +26,7 @@ type commands struct {
 	Run         runCmd         `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
 	Sweep       sweepCmd       `cmd:"" help:"Measure over a list of loads or lengths, several times each."`
 	Report      reportCmd      `cmd:"" help:"Print the report of a run directory again."`
+	AB          abCmd          `cmd:"" name:"ab" help:"Run two configurations in turn and say whether they differ."`
 	Compare     compareCmd     `cmd:"" help:"Say whether two configurations differ, from several runs of each."`
 	Analyze     analyzeCmd     `cmd:"" help:"Compute what a five-column CSV, or one request's token times, allow."`
 	Sim         simCmd         `cmd:"" help:"Serve the built-in engine."`

@@ -17,10 +17,10 @@ import (
 )
 
 // TestMain makes this binary the command assay as well: in scripts by its name,
-// and where the built-in engine re-executes it, by the first argument.
+// and where the command re-executes itself, by the first argument.
 func TestMain(m *testing.M) {
 	assay := func() { os.Exit(Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
-	if len(os.Args) > 1 && os.Args[1] == "sim" {
+	if len(os.Args) > 1 && (os.Args[1] == "sim" || os.Args[1] == "run") {
 		assay()
 	}
 	if filepath.Base(os.Args[0]) != "assay" {

@@ -145,9 +145,20 @@ func (c *sweepCmd) begin(s *sweepRun) error {
 	}
 	s.options = c.options(cfg.Sweep)
 	cfg.Sweep = nil
+	// One value is no axis: it is the same in all stages.
+	for _, a := range s.axes {
+		if len(a.Values) == 1 && !isLoad(a.Key) {
+			if err := cfg.setOne(sweep.Setting{Key: a.Key, Value: a.Values[0]}); err != nil {
+				return err
+			}
+		}
+	}
+	s.axes = slices.DeleteFunc(s.axes, func(a result.SweepAxis) bool { return len(a.Values) == 1 && !isLoad(a.Key) })
 	s.base = cfg
 	return s.plan()
 }
+
+func isLoad(key string) bool { return key == sweep.ConcurrencyKey || key == sweep.RateKey }
 
 // gather puts what was given over a configuration, and settles nothing: the loads
 // are yet to come.
@@ -412,7 +423,7 @@ func (m *multi) reopen(dir, kind string, t *targetFlags, mf *metricsFlags, url *
 	}
 	meta := &d.Meta
 	if meta.Kind != kind {
-		return nil, usagef("%s is a %s: go on with assay %s --resume", dir, meta.Kind, meta.Kind)
+		return nil, usagef("%s was made by assay %s: go on with assay %s --resume", dir, meta.Kind, meta.Kind)
 	}
 	cfg := defaultConfig()
 	if err := decodeYAML(meta.Config, &cfg); err != nil {
