@@ -42,19 +42,7 @@ func (sh *sheet) goodput(g *result.Goodput) {
 		return
 	}
 	sh.section("GOODPUT", fmt.Sprintf("%s %% of due requests met every limit: %d of %d", short(g.Percent, 2), g.Good, g.Due))
-	var limits []string
-	for _, t := range g.SLO {
-		limit := strings.ToUpper(strings.TrimSuffix(t.Metric, "_from_schedule"))
-		if strings.HasSuffix(t.Metric, "_from_schedule") {
-			limit += " from schedule"
-		}
-		limit += " < " + short(t.LimitMS, 3) + " ms"
-		if t.Note != "" {
-			limit += " (" + t.Note + ")"
-		}
-		limits = append(limits, limit)
-	}
-	sh.row("limits", limits...)
+	sh.row("limits", limits(g.SLO)...)
 	if misses := counts(named(g.Misses), "no reason told"); g.Good < g.Due {
 		sh.row("misses", append(misses, "each counted once, by the first limit that it missed")...)
 	}
@@ -64,6 +52,23 @@ func (sh *sheet) goodput(g *result.Goodput) {
 	if g.Rate != nil {
 		sh.row("rate", number(*g.Rate)+" requests/s met them: the goodput rate, another quantity")
 	}
+}
+
+// limits says an objective in words.
+func limits(slo []result.Threshold) []string {
+	var out []string
+	for _, t := range slo {
+		limit := strings.ToUpper(strings.TrimSuffix(t.Metric, "_from_schedule"))
+		if strings.HasSuffix(t.Metric, "_from_schedule") {
+			limit += " from schedule"
+		}
+		limit += " < " + short(t.LimitMS, 3) + " ms"
+		if t.Note != "" {
+			limit += " (" + t.Note + ")"
+		}
+		out = append(out, limit)
+	}
+	return out
 }
 
 // named says of a missed limit that it is one.

@@ -36,22 +36,8 @@ func sweepSheet(s *result.Sweep) *sheet {
 		}
 		sh.section("STOPPED", prefixed("at ", stop.Stage), stop.Text+" ["+stop.Rule+"]", skipped)
 	}
-	if len(s.Warnings) > 0 {
-		sh.section("WARNINGS", times(len(s.Warnings), "finding that", "findings that")+" a reader of the numbers must know")
-		var texts list
-		for _, w := range s.Warnings {
-			texts = append(texts, coded(w))
-		}
-		sh.add(texts)
-	}
-	if s.Dir != "" {
-		sh.add(verbatim{"FILES", s.Dir})
-		sh.row("", "sweep.json: plan and states", "one directory a run", "report.json", "report.md")
-		sh.add(verbatim{"again", "assay report " + shellWord(s.Dir)})
-		if !s.Complete {
-			sh.add(verbatim{"go on", "assay sweep --resume " + shellWord(s.Dir)})
-		}
-	}
+	sh.warningList(s.Warnings)
+	sh.sweepFiles(s.Dir, s.Complete, "sweep")
 	sh.sweepBanner(s)
 	return sh
 }
@@ -77,19 +63,50 @@ func (sh *sheet) sweepHeader(s *result.Sweep) {
 		sh.row("window", seconds(s.Duration)+" a run, after its warm-up")
 	}
 	sh.row("workload", prefixed("of the first run: ", s.WorkloadText))
-	switch failed := failedItems(s.Check); {
-	case s.Check == nil:
+	sh.checkRow(s.Check)
+	if s.Quick {
+		sh.add(verdict{"QUICK", "a first look", "one short run a stage. No tails, no intervals, and UNDECIDED is taken for good enough: for a figure to quote, sweep without --quick."})
+	}
+	if !s.Complete {
+		sh.add(verdict{"PARTIAL", notComplete, "the sweep ended early, " + strings.TrimRight(cmp.Or(s.Ended, "it is not known why"), ".") + "."})
+	}
+}
+
+// checkRow says whether the instrument was checked before the runs.
+func (sh *sheet) checkRow(c *result.InstrumentCheck) {
+	switch failed := failedItems(c); {
+	case c == nil:
 		sh.row("check", "no instrument check was made")
 	case failed != "":
 		sh.row("check", "the instrument check failed: "+failed)
 	default:
 		sh.row("check", "the instrument check passed before the first run")
 	}
-	if s.Quick {
-		sh.add(verdict{"QUICK", "a first look", "one short run a stage. No tails, no intervals, and UNDECIDED is taken for good enough: for a figure to quote, sweep without --quick."})
+}
+
+// warningList is the warnings of several runs.
+func (sh *sheet) warningList(warnings []result.Warning) {
+	if len(warnings) == 0 {
+		return
 	}
-	if !s.Complete {
-		sh.add(verdict{"PARTIAL", notComplete, "the sweep ended early, " + strings.TrimRight(cmp.Or(s.Ended, "it is not known why"), ".") + "."})
+	sh.section("WARNINGS", times(len(warnings), "finding that", "findings that")+" a reader of the numbers must know")
+	var texts list
+	for _, w := range warnings {
+		texts = append(texts, coded(w))
+	}
+	sh.add(texts)
+}
+
+// sweepFiles says where everything is, and how to go on.
+func (sh *sheet) sweepFiles(dir string, complete bool, command string) {
+	if dir == "" {
+		return
+	}
+	sh.add(verbatim{"FILES", dir})
+	sh.row("", "sweep.json: plan and states", "one directory a run", "report.json", "report.md")
+	sh.add(verbatim{"again", "assay report " + shellWord(dir)})
+	if !complete {
+		sh.add(verbatim{"go on", "assay " + command + " --resume " + shellWord(dir)})
 	}
 }
 
@@ -248,7 +265,7 @@ func scalingWords(of string) string {
 }
 
 func (sh *sheet) scaling(c *result.Scaling) {
-	sh.section("SCALING", prefixed("", c.Series), scalingWords(c.Of)+" over "+c.Over, fmt.Sprintf("%d points, medians of the STABLE runs", len(c.Points)))
+	sh.section("SCALING", prefixed("", c.Series), scalingWords(c.Of)+" over "+c.Over, times(len(c.Points), "point", "points")+", medians of the STABLE runs")
 	if c.Knee == nil {
 		sh.row("knee", cmp.Or(c.KneeText, none))
 	} else {

@@ -80,24 +80,25 @@ type SweepCell struct {
 // CapacityPlan is what a search for a capacity needs to go on.
 type CapacityPlan struct {
 	// Over is "rate" or "concurrency".
-	Over       string        `json:"over"`
-	Start      float64       `json:"start"`
-	Least      float64       `json:"least"`
-	Most       float64       `json:"most"`
-	Precision  float64       `json:"precision"`
-	Attainment float64       `json:"attainment"`
-	Window     time.Duration `json:"window_ns"`
-	WindowMax  time.Duration `json:"window_max_ns"`
-	Seeds      int           `json:"seeds"`
+	Over      string        `json:"over"`
+	Start     float64       `json:"start"`
+	Least     float64       `json:"least"`
+	Most      float64       `json:"most"`
+	Precision float64       `json:"precision"`
+	Window    time.Duration `json:"window_ns"`
+	WindowMax time.Duration `json:"window_max_ns"`
+	Seeds     int           `json:"seeds"`
+	SeedsMax  int           `json:"seeds_max"`
 }
 
-// SweepProbe is one run of a search.
+// SweepProbe is one run of a search that is over.
 type SweepProbe struct {
-	Load   float64       `json:"load"`
-	Seed   int           `json:"seed_index"`
-	Window time.Duration `json:"window_ns"`
-	Run    string        `json:"run,omitempty"`
-	Error  string        `json:"error,omitempty"`
+	Load     float64       `json:"load"`
+	Seed     int           `json:"seed_index"`
+	Window   time.Duration `json:"window_ns"`
+	Deciding bool          `json:"deciding"`
+	Run      string        `json:"run,omitempty"`
+	Error    string        `json:"error,omitempty"`
 }
 
 // Sweep is the directory of a sweep: runs, and sweep.json.

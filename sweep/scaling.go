@@ -129,7 +129,7 @@ func medians(sample [][]float64, r *rand.Rand) []float64 {
 func knee(out *result.Scaling, load []float64, sample [][]float64, shape stat.Curve, seed uint64) {
 	const leastPoints = 4
 	if len(load) < leastPoints {
-		out.KneeText = fmt.Sprintf("no knee is looked for: %d points may be taken for a steady state, %d are needed", len(load), leastPoints)
+		out.KneeText = fmt.Sprintf("no knee is looked for: it needs %d points that may be taken for a steady state, and there are %d", leastPoints, len(load))
 		return
 	}
 	at, ok := stat.Kneedle(load, medians(sample, nil), shape, stat.KneedleSensitivity)
@@ -166,7 +166,7 @@ func percentiles(v []float64) *result.Interval {
 func law(out *result.Scaling, load []float64, sample [][]float64, seed uint64) {
 	u, ok := stat.FitUSL(load, medians(sample, nil))
 	if !ok {
-		out.USLText = fmt.Sprintf("not fitted: it has three parameters, and %d points may be taken for a steady state", len(load))
+		out.USLText = fmt.Sprintf("not fitted: it has three parameters, and needs 4 points that may be taken for a steady state; there are %d", len(load))
 		return
 	}
 	fit := &result.USL{Lambda: u.Lambda, Sigma: u.Sigma, Kappa: u.Kappa, R2: u.R2, WorstOff: u.WorstOff, NMax: finite(u.NMax())}

@@ -25,6 +25,7 @@ type env struct {
 type commands struct {
 	Run         runCmd         `cmd:"" help:"Measure one endpoint; without a URL, the built-in engine."`
 	Sweep       sweepCmd       `cmd:"" help:"Measure over a list of loads or lengths, several times each."`
+	Capacity    capacityCmd    `cmd:"" help:"Search for the highest load that meets an SLO."`
 	Report      reportCmd      `cmd:"" help:"Print the report of a run directory again."`
 	AB          abCmd          `cmd:"" name:"ab" help:"Run two configurations in turn and say whether they differ."`
 	Compare     compareCmd     `cmd:"" help:"Say whether two configurations differ, from several runs of each."`

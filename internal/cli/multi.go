@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -196,4 +197,28 @@ func (p *processCells) run(ctx context.Context, cfg config, repeat int) (string,
 		return name, err
 	}
 	return name, lerr
+}
+
+// discard removes a new sweep of which nothing was run.
+func (m *multi) discard() {
+	runs, err := m.dir.Runs()
+	if err != nil || len(runs) > 0 {
+		return
+	}
+	_ = os.Remove(filepath.Join(m.dir.Dir, "sweep.json"))
+	_ = os.Remove(m.dir.Dir)
+	_ = os.Remove(m.base.Out) // stays if anything else is in it
+}
+
+// store puts report.json and report.md into the directory, in the place of older
+// ones.
+func (m *multi) store(out any, markdown func(*os.File) error) error {
+	if err := rundir.SaveReport(m.dir.Dir, out); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(m.dir.Dir, "report.md"))
+	if err != nil {
+		return fmt.Errorf("writing the report: %w", err)
+	}
+	return errors.Join(markdown(f), f.Close())
 }

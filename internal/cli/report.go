@@ -160,6 +160,13 @@ func (c *reportCmd) sweep(e *env) error {
 	if err != nil {
 		return usageError{err}
 	}
+	if d.Meta.Kind == rundir.CapacityKind {
+		out, err := concludeCapacity(d, &c.statFlags)
+		if err != nil {
+			return err
+		}
+		return printCapacity(e, out, c.JSON)
+	}
 	out, err := concludeSweep(d, &c.statFlags)
 	if err != nil {
 		return err

@@ -140,17 +140,6 @@ func round(d time.Duration) time.Duration {
 	return d.Round(time.Second)
 }
 
-// discard removes a new sweep of which nothing was run.
-func (s *sweepRun) discard() {
-	runs, err := s.dir.Runs()
-	if err != nil || len(runs) > 0 {
-		return
-	}
-	_ = os.Remove(filepath.Join(s.dir.Dir, "sweep.json"))
-	_ = os.Remove(s.dir.Dir)
-	_ = os.Remove(s.base.Out) // stays if anything else is in it
-}
-
 // mostFailures in a row, after which nobody is there to answer.
 const mostFailures = 3
 
@@ -314,14 +303,7 @@ func (m *multi) warn(code, text string) {
 
 // report stores the report of a sweep and prints it.
 func (s *sweepRun) report(out *result.Sweep, asJSON bool) error {
-	if err := rundir.SaveReport(s.dir.Dir, out); err != nil {
-		return err
-	}
-	f, err := os.Create(filepath.Join(s.dir.Dir, "report.md"))
-	if err != nil {
-		return fmt.Errorf("writing the report: %w", err)
-	}
-	if err := errors.Join(report.SweepMarkdown(f, out), f.Close()); err != nil {
+	if err := s.store(out, func(f *os.File) error { return report.SweepMarkdown(f, out) }); err != nil {
 		return err
 	}
 	return printSweep(s.env, out, asJSON)
