@@ -22,7 +22,7 @@ import (
 type reportCmd struct {
 	Dir string `arg:"" help:"A run directory."`
 	statFlags
-	Format string `default:"text" enum:"text,markdown,json,csv,openmetrics,perfetto,peers,vllm,vllm-json" help:"text, markdown, json, csv (a line a stage), openmetrics, perfetto (lanes of requests, for ui.perfetto.dev), peers (what other tools would print of these requests), vllm (the block of vllm bench serve), vllm-json (its result file)."`
+	Format string `default:"text" enum:"text,markdown,html,json,csv,openmetrics,perfetto,peers,vllm,vllm-json" help:"text, markdown, html (one file with pictures), json, csv (a line a stage), openmetrics, perfetto (lanes of requests, for ui.perfetto.dev), peers (what other tools would print of these requests), vllm (the block of vllm bench serve), vllm-json (its result file)."`
 	JSON   bool   `name:"json" help:"The same as --format json."`
 	Stage  string `placeholder:"NAME" help:"Only this stage of the run."`
 	All    bool   `name:"all-phases" help:"For peers, vllm and vllm-json: take warm-up and cooldown too, as tools without phases do."`
@@ -34,6 +34,7 @@ func (reportCmd) Help() string {
 when it ended; other limits, percentiles and forms can be chosen.
 
   assay report runs/X --slo ttft=500ms,tpot=50ms    other limits
+  assay report runs/X --format html > report.html   with pictures
   assay report runs/X --format peers                which tool would have said what, and why
   assay report runs/X --format perfetto > x.json    open in ui.perfetto.dev`
 }
@@ -83,6 +84,12 @@ func (c *reportCmd) print(e *env, r *rundir.Run, run *result.Run) error {
 	switch c.Format {
 	case "markdown":
 		return report.Markdown(e.stdout, run)
+	case "html":
+		gathered, err := gather(r, run)
+		if err != nil {
+			return err
+		}
+		return report.HTML(e.stdout, run, gathered)
 	case "csv":
 		return report.CSV(e.stdout, run)
 	case "openmetrics":
@@ -93,6 +100,18 @@ func (c *reportCmd) print(e *env, r *rundir.Run, run *result.Run) error {
 		return c.peers(e, r, run)
 	}
 	return printRun(e, run, c.Format == "json")
+}
+
+// gather reads what the pictures of a report need, stage by stage.
+func gather(r *rundir.Run, run *result.Run) ([]*report.Gathered, error) {
+	out := make([]*report.Gathered, len(run.Stages))
+	for i := range run.Stages {
+		out[i] = report.Gather(&run.Stages[i], r.Records)
+		if err := r.Err(); err != nil {
+			return nil, usageError{err}
+		}
+	}
+	return out, nil
 }
 
 // records of the stage that was asked for.
@@ -171,7 +190,15 @@ func (c *reportCmd) sweep(e *env) error {
 	if err != nil {
 		return err
 	}
-	return printSweep(e, out, c.JSON)
+	switch c.Format {
+	case "html":
+		return report.SweepHTML(e.stdout, out)
+	case "markdown":
+		return report.SweepMarkdown(e.stdout, out)
+	case "text", "json":
+		return printSweep(e, out, c.JSON || c.Format == "json")
+	}
+	return usagef("--format %s is of a run: %s is a sweep", c.Format, c.Dir)
 }
 
 // concludeGC is how lazy the collector may be over records; see Tune for why it is

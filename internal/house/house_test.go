@@ -54,7 +54,8 @@ func edges() map[string][]string {
 		"load/virtual": {"load/sched", "workload", "engine", "record", "internal/clock"},
 		// floor 5
 		"internal/calibrate": {"internal/metronome", "wire", "dialect", "record", "stat", "internal/clock"},
-		"report":             {"result", "metric", "stat", "rundir", "record", "scrape", "environ"},
+		"report/chart":       {},
+		"report":             {"report/chart", "result", "metric", "stat", "rundir", "record", "scrape", "environ"},
 		"compare":            {"result", "metric", "stat", "record"}, // record: samples of single requests
 	}
 }
