@@ -248,7 +248,7 @@ func (sh *sheet) files(r *result.Run) {
 		return
 	}
 	sh.add(verbatim{"FILES", r.Dir})
-	sh.row("", "run.json", "records.jsonl: attempts", "events.seg: events", "requests.csv: five columns")
+	sh.row("", "report.html: with pictures", "run.json", "records.jsonl: attempts", "events.seg: events", "requests.csv: five columns")
 	sh.add(verbatim{"again", "assay report " + shellWord(r.Dir)})
 }
 

@@ -245,8 +245,13 @@ func WriteJSON(path string, v any) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", filepath.Base(path), err)
 	}
+	return WriteFile(path, append(b, '\n'))
+}
+
+// WriteFile replaces a file whole or not at all, by way of a temporary one.
+func WriteFile(path string, b []byte) error {
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(tmp, b, 0o644); err != nil {
 		_ = os.Remove(tmp) // what is half-written must not stay
 		return fmt.Errorf("writing %s: %w", filepath.Base(path), err)
 	}

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 
@@ -100,6 +102,21 @@ func (c *reportCmd) print(e *env, r *rundir.Run, run *result.Run) error {
 		return c.peers(e, r, run)
 	}
 	return printRun(e, run, c.Format == "json")
+}
+
+// savePages writes the forms of a run's report that people open, beside its records.
+func savePages(r *rundir.Run, run *result.Run) error {
+	gathered, err := gather(r, run)
+	if err != nil {
+		return err
+	}
+	var page, text bytes.Buffer
+	if err := errors.Join(report.HTML(&page, run, gathered), report.Markdown(&text, run)); err != nil {
+		return err
+	}
+	return errors.Join(
+		rundir.WriteFile(filepath.Join(r.Dir, "report.html"), page.Bytes()),
+		rundir.WriteFile(filepath.Join(r.Dir, "report.md"), text.Bytes()))
 }
 
 // gather reads what the pictures of a report need, stage by stage.

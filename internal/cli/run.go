@@ -409,7 +409,7 @@ func (r *run) conclude() (*result.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := rundir.SaveReport(d.Dir, out); err != nil {
+	if err := errors.Join(rundir.SaveReport(d.Dir, out), savePages(d, out)); err != nil {
 		return nil, err
 	}
 	if s := out.Stages; len(s) > 0 && s[0].LedgerRun.Completed == 0 && out.Complete {

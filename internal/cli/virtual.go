@@ -65,6 +65,13 @@ func (c *serveCmd) runVirtual(e *env) error {
 	if err != nil {
 		return err
 	}
+	d, err := rundir.Open(v.writer.Dir())
+	if err == nil {
+		err = savePages(d, out)
+	}
+	if err != nil {
+		return err
+	}
 	if err := printRun(e, out, c.JSON); err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
