@@ -76,6 +76,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.strata(st.Metrics.Strata)
 		sh.throughput(st)
 		sh.goodput(st.Goodput)
+		sh.diagnosis(st.Diagnosis)
 		sh.errors(st.Errors)
 	}
 	sh.warnings(r)

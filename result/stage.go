@@ -153,8 +153,8 @@ type Goodput struct {
 	Good    int         `json:"good_requests"`
 	Percent float64     `json:"percent"`
 	// NEff is how many independent requests would tell the share as precisely as
-	// these do: misses come in clusters, when there is a queue. Nil where it cannot
-	// be estimated. PercentCI is the exact binomial interval (Clopper-Pearson) of
+	// these do: misses come in episodes, when there is a queue. It is the smaller of
+	// what batches and what episodes show; nil where it cannot be estimated. PercentCI is the exact binomial interval (Clopper-Pearson) of
 	// such a sample, at 95 %.
 	NEff      *float64  `json:"n_eff"`
 	PercentCI *Interval `json:"percent_ci"`
@@ -195,6 +195,8 @@ type Stage struct {
 	Client     ClientVerdict    `json:"client_verdict"`
 	Stability  StabilityVerdict `json:"stability"`
 	Server     *ServerAccount   `json:"server,omitempty"`
+	// Diagnosis is a hypothesis on where the time goes; nil where none was made.
+	Diagnosis *Diagnosis `json:"diagnosis,omitempty"`
 	// Truth is what the built-in engine's own log says of the same requests.
 	Truth *Truth `json:"truth,omitempty"`
 	// CappedTime is how long an in-flight cap held arrivals back, in total.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/assay-bench/assay/compat"
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/record"
@@ -258,6 +259,7 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 			st.Server = experiment.Server(info, &m.Target, m.Epoch, scrapes.Index, scrapes, r.Records)
 			st.Warnings = append(st.Warnings, experiment.ServerWarnings(st.Server)...)
 		}
+		st.Diagnosis = experiment.Diagnose(&st, pathTo(m.Environment))
 		out.Stages = append(out.Stages, st)
 		if err := r.Err(); err != nil {
 			return nil, usageError{err}
@@ -274,6 +276,14 @@ func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
 	}
 	out.Warnings = append(out.Warnings, r.Warnings()...)
 	return out, nil
+}
+
+// pathTo is the way to the target, if it was measured.
+func pathTo(l *environ.Log) *environ.Path {
+	if l == nil {
+		return nil
+	}
+	return l.Client.Path
 }
 
 func printRun(e *env, run *result.Run, asJSON bool) error {

@@ -48,7 +48,7 @@ func edges() map[string][]string {
 		"dialect":            {"record"},
 		// floor 4
 		"truth":        {"engine", "record", "result", "simserver", "stat"}, // our measurement beside the engine's log
-		"experiment":   {"result", "record", "metric", "stat", "scrape", "rundir", "workload"},
+		"experiment":   {"result", "record", "metric", "stat", "scrape", "rundir", "workload", "environ"},
 		"sweep":        {"result", "stat"}, // the protocol of several runs is pure: whoever makes the runs passes in what they concluded
 		"load/real":    {"load/sched", "workload", "dialect", "wire", "record", "result", "internal/clock"},
 		"load/virtual": {"load/sched", "workload", "engine", "record", "internal/clock"},
