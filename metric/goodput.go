@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/stat"
 )
@@ -34,7 +35,7 @@ func (s *Stage) goodput(v view) *result.Goodput {
 	}
 	if g.Due > 0 {
 		g.Percent = 100 * float64(g.Good) / float64(g.Due)
-		if nEff := stat.EffectiveN(good); !s.untimed && nEff >= 1 {
+		if nEff := min(stat.EffectiveN(good), episodeN(v.judged, good)); !s.untimed && nEff >= 1 {
 			lo, hi := stat.ShareInterval(float64(g.Good)/float64(g.Due), nEff, 0.95)
 			g.NEff, g.PercentCI = &nEff, &result.Interval{100 * lo, 100 * hi}
 		}
@@ -44,6 +45,41 @@ func (s *Stage) goodput(v view) *result.Goodput {
 	}
 	g.SLO = s.thresholds(otherLength)
 	return g
+}
+
+// episodeN is the effective number of the requests behind a share, seen as the
+// outcome that fewer of them have befalling them in episodes: requests of that
+// outcome that overlap in time are of one. Episodes of sizes k that come
+// independently of each other make the variance of their sum Σk² where single
+// requests would make it Σk, so that n requests tell as much as n Σk/Σk² that are
+// independent. Batches see this too when there are many episodes; when there are
+// few, they take them for chance.
+func episodeN(judged []*row, good []float64) float64 {
+	rare, sum := 0., 0.
+	for _, g := range good {
+		sum += g
+	}
+	if 2*sum <= float64(len(good)) {
+		rare = 1
+	}
+	var size, squares, all float64
+	var until record.Stamp
+	for i, r := range judged {
+		if good[i] != rare {
+			continue
+		}
+		if r.scheduled >= until {
+			squares += size * size
+			size = 0
+		}
+		size++
+		all++
+		until = max(until, r.end)
+	}
+	if squares += size * size; squares == 0 {
+		return float64(len(good))
+	}
+	return float64(len(good)) * all / squares
 }
 
 // miss says why a request is not good, empty if it is. The first reason that

@@ -78,24 +78,43 @@ func (s *Search) pool(into *result.CapacityLevel, runs []*Outcome, level float64
 			into.Invalid++
 			into.Cause = "the client was INVALID: " + o.Stage.Client.Cause
 		}
-		g := o.Stage.Goodput
-		if g == nil {
-			continue
-		}
-		into.Due, into.Good = into.Due+g.Due, into.Good+g.Good
-		if g.NEff != nil {
-			into.NEff += *g.NEff
-		} else {
-			into.NEff += float64(g.Due)
+		if g := o.Stage.Goodput; g != nil {
+			into.Due, into.Good = into.Due+g.Due, into.Good+g.Good
 		}
 	}
 	if into.Due == 0 {
 		return
 	}
 	share := float64(into.Good) / float64(into.Due)
-	into.Percent = 100 * share
+	into.Percent, into.NEff = 100*share, pooledN(runs, share, into.Due)
 	lo, hi := stat.ShareInterval(share, into.NEff, level)
 	into.PercentCI = &result.Interval{100 * lo, 100 * hi}
+}
+
+// pooledN is the effective sample of several runs together: the binomial one whose
+// share would vary as theirs does, by the variances that the runs' own effective
+// samples tell. To add those up would let the runs that happened to see few misses
+// speak for all.
+func pooledN(runs []*Outcome, share float64, due int) float64 {
+	variance := 0. // of the pooled share
+	for _, o := range runs {
+		if o.Stage == nil || o.Stage.Goodput == nil || o.Stage.Goodput.Due == 0 {
+			continue
+		}
+		g := o.Stage.Goodput
+		p, n := float64(g.Good)/float64(g.Due), float64(g.Due)
+		if p == 0 || p == 1 { // it tells nothing of how misses come
+			p = share
+		} else if g.NEff != nil {
+			n = *g.NEff
+		}
+		weight := float64(g.Due) / float64(due)
+		variance += weight * weight * p * (1 - p) / n
+	}
+	if variance == 0 {
+		return float64(due)
+	}
+	return min(float64(due), share*(1-share)/variance)
 }
 
 func (s *Search) decide(l *result.CapacityLevel, last bool) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -89,7 +90,7 @@ const (
 	virtualWindow     = 4 * time.Minute
 	virtualLonger     = 16
 	capacitySeeds     = 3
-	virtualSeedsMax   = 12
+	virtualSeedsMax   = 6
 	leastRate         = 0.01
 	mostRate          = 10_000
 	mostInFlightTried = 65_536
@@ -412,6 +413,7 @@ func concludeCapacity(d *rundir.Sweep, f *statFlags) (*result.Capacity, error) {
 		out.Runs++
 		if st := o.Stage; st != nil {
 			out.Measured += st.Window.Length()
+			out.WorkloadText = cmp.Or(out.WorkloadText, st.Load)
 			if out.SLO == nil && st.Goodput != nil {
 				out.SLO = st.Goodput.SLO
 			}
