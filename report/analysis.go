@@ -34,6 +34,30 @@ func Table(w io.Writer, st *result.Stage, o Options) error {
 	return sh.text(w, o)
 }
 
+// Imported writes the analysis of another tool's result file; what its figures
+// mean and lack is in the stage's warnings.
+func Imported(w io.Writer, st *result.Stage, tool string, o Options) error {
+	sh := new(sheet)
+	sh.section("FILE", st.Name, times(st.Ledger.Attempts, "completed request", "completed requests"), "result of "+tool,
+		"computed again by our definitions from its times of requests")
+	sh.row("prompts", tokens(st.Workload.PromptTokens)...)
+	sh.row("outputs", append(tokens(st.Workload.CompletionTokens),
+		fmt.Sprintf("zero-token %d", st.Ledger.ZeroToken), fmt.Sprintf("one-token %d", st.Ledger.OneToken))...)
+	sh.excluded(&st.Metrics)
+	sh.latency(st, "the completed requests of the file")
+	sh.beside(&st.Metrics)
+	sh.strata(st.Metrics.Strata)
+	sh.throughput(st)
+	sh.goodput(st.Goodput)
+	sh.section("NOTES", "what its figures mean, and what of its known faults shows")
+	var notes list
+	for _, w := range st.Warnings {
+		notes = append(notes, w.Text)
+	}
+	sh.add(append(notes, "no order of the window, no events as they came: no verdict on client or steady state, no warm-up, and only iid intervals, which are too narrow in a queue"))
+	return sh.text(w, o)
+}
+
 // maxGaps that are listed one by one.
 const maxGaps = 200
 

@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/report"
@@ -21,18 +26,22 @@ type statFlags struct {
 }
 
 type analyzeCmd struct {
-	File string `arg:"" help:"A CSV file; - is standard input."`
+	File string `arg:"" help:"A CSV, or the result file of another tool; - is standard input."`
 	statFlags
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
 // Help implements kong's detailed help.
 func (analyzeCmd) Help() string {
-	return `By its header, the file is
+	return `By its header, a CSV is
   request_id,prompt_tokens,completion_tokens,TTFT_ms,E2E_ms   one request a row, or
   event,t_ms                                                  one token of one request a row,
 where event is sent or token, and t_ms may also be t_s, t_us, t_ns or timestamp_*.
-Everything that these columns allow is computed, and what they do not is said.`
+Result files of other tools are known by their keys: vllm bench serve
+--save-detailed, AIPerf profile_export.jsonl, GuideLLM benchmarks.json,
+inference-perf per_request_lifecycle_metrics.json, llmperf individual responses.
+Everything that a file allows is computed by our definitions, and what it does not
+is said, with the known faults that show in it.`
 }
 
 // Run implements the command.
@@ -50,7 +59,11 @@ func (c *analyzeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	r, err := rundir.NewCSVReader(in, name)
+	buffered := bufio.NewReader(in)
+	if head, _ := buffered.Peek(64); rundir.IsPeer(head) {
+		return c.peer(e, buffered, name, o)
+	}
+	r, err := rundir.NewCSVReader(buffered, name)
 	if err != nil {
 		return usageError{err}
 	}
@@ -105,6 +118,78 @@ func (c *analyzeCmd) table(e *env, r *rundir.CSVReader, name string, o metric.Op
 		return report.WriteJSON(e.stdout, st)
 	}
 	return report.Table(e.stdout, &st, reportOptions(e.stdout))
+}
+
+// peer analyses the result file of another tool, one part after the other.
+func (c *analyzeCmd) peer(e *env, in io.Reader, name string, o metric.Options) error {
+	files, err := rundir.ReadPeer(in, name)
+	if err != nil {
+		return usageError{err}
+	}
+	var all []result.Stage
+	for i := range files {
+		f := &files[i]
+		st, err := peerStage(f, o)
+		if err != nil {
+			return usagef("%s: %w", name, err)
+		}
+		st.Name = strings.TrimSpace(name + " " + f.Part)
+		all = append(all, st)
+		if c.JSON {
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(e.stdout)
+		}
+		if err := report.Imported(e.stdout, &st, f.Tool, reportOptions(e.stdout)); err != nil {
+			return err
+		}
+	}
+	if c.JSON {
+		return report.WriteJSON(e.stdout, all)
+	}
+	return nil
+}
+
+// peerStage computes what the rows of another tool allow.
+func peerStage(f *rundir.PeerFile, o metric.Options) (st result.Stage, err error) {
+	m := metric.NewTable(o)
+	first, last, tokens := time.Duration(math.MaxInt64), time.Duration(0), 0
+	for _, r := range f.Rows {
+		err := m.AddRow(metric.Row{RequestID: r.ID, PromptTokens: r.PromptTokens, CompletionTokens: r.CompletionTokens, TTFT: r.TTFT, E2E: r.E2E})
+		if err != nil {
+			return st, err
+		}
+		first, last = min(first, r.Start), max(last, r.Start+r.E2E)
+		tokens += r.CompletionTokens
+	}
+	m.Result(&st)
+	st.Warnings = nil
+	for _, text := range f.Notes {
+		st.Warnings = append(st.Warnings, result.Warning{Code: "imported", Text: text})
+	}
+	if f.Failed > 0 {
+		text := fmt.Sprintf("%d requests failed: they are in no latency", f.Failed)
+		if g := st.Goodput; g != nil {
+			g.Due += f.Failed
+			g.Percent = 100 * float64(g.Good) / float64(g.Due)
+			g.Misses = maps.Clone(g.Misses)
+			if g.Misses == nil {
+				g.Misses = make(map[string]int)
+			}
+			g.Misses["failed"] += f.Failed
+			g.PercentCI, g.NEff = nil, nil
+			text += ", and are misses of the goodput"
+		}
+		st.Warnings = append(st.Warnings, result.Warning{Code: "failed", Text: text})
+	}
+	if seconds := (last - first).Seconds(); first > 0 && seconds > 0 {
+		st.Throughput = []result.Throughput{{
+			Name: "output_tps_span", Value: float64(tokens) / seconds, Unit: "tokens/s", Numerator: "output tokens of the completed requests",
+			Denominator: fmt.Sprintf("T_last - T_first = %.4g s, from the first start to the last end", seconds), Phases: "ramp and drain inside: the file has no phases",
+		}}
+	}
+	return st, nil
 }
 
 // options puts the flags that were given over those of a file or a run.
