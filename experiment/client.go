@@ -104,8 +104,35 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 	if h.Throttled != nil {
 		check(atMost("cgroup throttling", "ms", new(ms(*h.Throttled)), 0))
 	}
+	for _, ch := range processChecks(h, l) {
+		check(ch)
+	}
 	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
 	return v
+}
+
+// processChecks judge what our own process got of the machine over the whole run.
+// A limit of 0 was not declared: the run is older than it, or the user turned it
+// off.
+func processChecks(h result.ClientHealth, l result.ClientLimits) (list []result.Check) {
+	if h.Cores == 0 || h.Elapsed <= 0 { // nobody lived to read it
+		return nil
+	}
+	if l.SchedLatency > 0 {
+		list = append(list, atMost("scheduler latency p99", "ms", new(ms(h.SchedLatencyP99)), ms(l.SchedLatency)))
+	}
+	if l.CPU > 0 {
+		cores := float64(h.Cores)
+		if h.CPULimit > 0 {
+			cores = min(cores, h.CPULimit)
+		}
+		used := atMost("own CPU", fmt.Sprintf("share of the %s cores that we may use", num(cores)), new(float64(h.CPU)/float64(h.Elapsed)/cores), l.CPU)
+		list = append(list, used)
+	}
+	if l.Steal > 0 && h.Steal != nil {
+		list = append(list, atMost("steal", "share of the machine's CPU time, taken by its hypervisor", h.Steal, l.Steal))
+	}
+	return list
 }
 
 // sendProof holds the send stamps against the kernel's; nil if that was not wanted.

@@ -67,7 +67,7 @@ func TestClientVerdict(t *testing.T) {
 	}
 	stale := func(a *record.Attempt) { a.Outcome, a.Finish, a.Done = record.StaleConnection, 0, 0 }
 	healthy := func(change func(*result.ClientHealth)) result.ClientHealth {
-		h := result.ClientHealth{Cores: 2}
+		h := result.ClientHealth{Cores: 2, Elapsed: 10 * time.Second, CPU: time.Second}
 		if change != nil {
 			change(&h)
 		}
@@ -95,6 +95,13 @@ func TestClientVerdict(t *testing.T) {
 		{"GC, above it", nil, healthy(func(h *result.ClientHealth) { h.GCPauseMax = time.Millisecond + µs }), "longest GC pause"},
 		{"not throttled", nil, healthy(func(h *result.ClientHealth) { h.Throttled = new(time.Duration) }), ""},
 		{"throttled", nil, healthy(func(h *result.ClientHealth) { h.Throttled = new(µs) }), "cgroup throttling"},
+		{"scheduler, at the limit", nil, healthy(func(h *result.ClientHealth) { h.SchedLatencyP99 = 2 * time.Millisecond }), ""},
+		{"scheduler, above it", nil, healthy(func(h *result.ClientHealth) { h.SchedLatencyP99 = 2*time.Millisecond + µs }), "scheduler latency p99"},
+		{"CPU, at the limit", nil, healthy(func(h *result.ClientHealth) { h.CPU = 18 * time.Second }), ""},
+		{"CPU, above it", nil, healthy(func(h *result.ClientHealth) { h.CPU = 18*time.Second + time.Millisecond }), "own CPU"},
+		{"CPU, above the cgroup's part", nil, healthy(func(h *result.ClientHealth) { h.CPU, h.CPULimit = 5*time.Second, 0.5 }), "own CPU 100 % of the 0.5 cores"},
+		{"steal, at the limit", nil, healthy(func(h *result.ClientHealth) { h.Steal = new(0.05) }), ""},
+		{"steal, above it", nil, healthy(func(h *result.ClientHealth) { h.Steal = new(0.051) }), "steal"},
 		{"nobody lived to read it", nil, result.ClientHealth{}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -8,6 +8,11 @@ type ClientHealth struct {
 	// Cores the process may use; GOMAXPROCS is set above it on purpose.
 	Cores      int `json:"cores"`
 	GOMAXPROCS int `json:"gomaxprocs"`
+	// CPULimit of our cgroup in cores; 0 is none.
+	CPULimit float64 `json:"cpu_limit_cores,omitzero"`
+	// Steal is the share of the machine's CPU time that its hypervisor gave to
+	// others; nil where it is not known.
+	Steal *float64 `json:"steal_share,omitempty"`
 	// CPU time that the process used, and over how long.
 	CPU     time.Duration `json:"cpu_ns"`
 	Elapsed time.Duration `json:"elapsed_ns"`

@@ -38,6 +38,9 @@ type ClientLimits struct {
 	Sent         float64       `yaml:"sent" json:"sent"`                      // least, share of due requests
 	GCPause      time.Duration `yaml:"gc_pause" json:"gc_pause_ns"`           // longest
 	Stale        float64       `yaml:"stale" json:"stale"`                    // most, share of attempts
+	SchedLatency time.Duration `yaml:"sched_latency" json:"sched_latency_ns"` // p99
+	CPU          float64       `yaml:"cpu" json:"cpu"`                        // most, share of the cores that we may use
+	Steal        float64       `yaml:"steal" json:"steal"`                    // most, share of the machine's CPU time
 }
 
 // DefaultClientLimits are those of MEASUREMENT.md section 5.
@@ -45,5 +48,6 @@ func DefaultClientLimits() ClientLimits {
 	return ClientLimits{
 		SendLateness: time.Millisecond, ReadLag: time.Millisecond, Coalesced: 0.05, Sent: 0.98,
 		GCPause: time.Millisecond, Stale: 0.01,
+		SchedLatency: 2 * time.Millisecond, CPU: 0.9, Steal: 0.05,
 	}
 }

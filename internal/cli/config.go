@@ -281,7 +281,7 @@ func (c *config) validate() error {
 	if _, err := c.metricOptions(); err != nil {
 		return err
 	}
-	for key, share := range map[string]float64{"client_limits.coalesced": c.Limits.Coalesced, "client_limits.sent": c.Limits.Sent, "client_limits.stale": c.Limits.Stale, "report.attainment (--attainment)": c.Report.Attainment} {
+	for key, share := range map[string]float64{"client_limits.coalesced": c.Limits.Coalesced, "client_limits.sent": c.Limits.Sent, "client_limits.stale": c.Limits.Stale, "client_limits.cpu": c.Limits.CPU, "client_limits.steal": c.Limits.Steal, "report.attainment (--attainment)": c.Report.Attainment} {
 		if math.IsNaN(share) || share < 0 || share > 1 {
 			return usagef("%s is %v: want a share from 0 to 1", key, share)
 		}

@@ -2,11 +2,8 @@ package real
 
 import (
 	"math"
-	"os"
 	"runtime"
 	"runtime/metrics"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/result"
@@ -26,6 +23,7 @@ type Health struct {
 	samples   []metrics.Sample
 	throttled time.Duration
 	hasLimit  bool
+	host      hostCPU
 	cpu       time.Duration
 	stats     connCounts
 }
@@ -40,6 +38,7 @@ type connCounts struct {
 func Watch(t *Target) *Health {
 	h := &Health{target: t, at: t.clock.Now(), samples: readRuntime(), cpu: processCPU(), stats: t.conns()}
 	h.throttled, h.hasLimit = throttledTime()
+	h.host = readHostCPU()
 	return h
 }
 
@@ -47,7 +46,7 @@ func Watch(t *Target) *Health {
 func (h *Health) Read() result.ClientHealth {
 	now, conns := readRuntime(), h.target.conns()
 	out := result.ClientHealth{
-		Cores: runtime.NumCPU(), GOMAXPROCS: runtime.GOMAXPROCS(0),
+		Cores: runtime.NumCPU(), CPULimit: cpuQuota(), Steal: readHostCPU().stolenSince(h.host), GOMAXPROCS: runtime.GOMAXPROCS(0),
 		CPU: processCPU() - h.cpu, Elapsed: time.Duration(h.target.clock.Now() - h.at),
 		GCs:             int(now[0].Value.Uint64() - h.samples[0].Value.Uint64()),
 		GCPauseMax:      largest(h.samples[1], now[1]),
@@ -132,32 +131,4 @@ func bucketTop(buckets []float64, i int) time.Duration {
 		top = buckets[i]
 	}
 	return time.Duration(top * float64(time.Second))
-}
-
-// throttledTime is how long this process's cgroup (v2) was stopped by its CPU
-// limit so far; ok is false where there is none to read.
-func throttledTime() (time.Duration, bool) {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return 0, false
-	}
-	path := ""
-	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, "0::"); ok {
-			path = strings.TrimSpace(rest)
-		}
-	}
-	for _, file := range []string{"/sys/fs/cgroup" + path + "/cpu.stat", "/sys/fs/cgroup/cpu.stat"} {
-		b, err := os.ReadFile(file)
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(b)) {
-			if v, ok := strings.CutPrefix(line, "throttled_usec "); ok {
-				us, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-				return time.Duration(us) * time.Microsecond, err == nil
-			}
-		}
-	}
-	return 0, false
 }
