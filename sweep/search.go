@@ -302,9 +302,9 @@ func (l *ladder) narrow(pass, fail int) {
 		var next int
 		switch {
 		case low-pass > 1:
-			next = (pass + low) / 2
+			next = pass + (low-pass)/2
 		case fail-high > 1:
-			next = (high + fail + 1) / 2
+			next = fail - (fail-high)/2
 		default:
 			return
 		}

@@ -189,6 +189,44 @@ func TestSearchEnds(t *testing.T) {
 	})
 }
 
+// TestSearchEndsWithAnyVerdicts: each load has a verdict that is certain at once,
+// and in no order.
+func TestSearchEndsWithAnyVerdicts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		q := search()
+		q.WindowMax = 2 * q.Window
+		q.SeedsMax = 3
+		q.Least, q.Most = 0.5, 200
+		if rapid.Bool().Draw(t, "concurrency") {
+			q.Over, q.Least = OverConcurrency, 1
+		}
+		seed, turn := rapid.Uint64().Draw(t, "seed"), rapid.Float64Range(1, 100).Draw(t, "turn")
+		made, out := (&server{}).find(t, &q, func(p Probe) Outcome {
+			r := rand.New(rand.NewPCG(seed, math.Float64bits(p.Load)))
+			o := Outcome{Probe: p, Stage: run{}.stage()}
+			good := 100_000
+			switch u := r.Float64() * math.Max(p.Load/turn, turn/p.Load); {
+			case u > 0.5 && p.Load > turn: // the further up, the more surely
+				good = 0
+			case u < 0.5:
+				o.Stage.Stability.Verdict = result.Undecided
+			}
+			o.Stage.Goodput = &result.Goodput{Due: 100_000, Good: good, Percent: float64(good) / 1000}
+			return o
+		})
+		last := 0.
+		for _, l := range out.Levels {
+			if l.Verdict == "" || l.Load <= last {
+				t.Fatalf("after %d runs: levels %+v", len(made), out.Levels)
+			}
+			last = l.Load
+		}
+		if out.Pass != nil && out.Fail != nil && *out.Pass >= *out.Fail {
+			t.Fatalf("from %v to %v", *out.Pass, *out.Fail)
+		}
+	})
+}
+
 func TestJudge(t *testing.T) {
 	q := search()
 	q.WindowMax, q.SeedsMax = 2*q.Window, 3 // one look
