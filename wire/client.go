@@ -36,6 +36,7 @@ type counters struct {
 	early, survived                           atomic.Int64 // see afterStream
 	requests, asked                           atomic.Int64 // see verify
 	unverified                                atomic.Bool  // see verified
+	back                                      atomic.Int64 // see Stats.StampsBack
 }
 
 // Stats counts what happened to connections since the client was made.
@@ -61,6 +62,10 @@ type Stats struct {
 	// ClockStep is the largest, without its sign.
 	ClockSteps int64
 	ClockStep  time.Duration
+	// StampsBack counts the reads whose kernel stamp lay before that of the read
+	// before, which was given to them instead: after loss, data that had waited for
+	// a hole to be filled is stamped with when it came itself.
+	StampsBack int64
 	// SendsAsked counts the requests for which a transmit stamp was asked.
 	SendsAsked int64
 }
@@ -96,7 +101,7 @@ func (c *Client) Stats() Stats {
 	return Stats{
 		Opened: s.opened.Load(), Closed: s.closed.Load(), Reused: s.reused.Load(),
 		Stale: s.stale.Load(), Reconnects: s.reconnects.Load(), ClosesStreams: c.closesStreams(),
-		ClockSteps: steps, ClockStep: largest.Abs(), SendsAsked: s.asked.Load(),
+		ClockSteps: steps, ClockStep: largest.Abs(), SendsAsked: s.asked.Load(), StampsBack: s.back.Load(),
 	}
 }
 
@@ -238,6 +243,22 @@ func (c *Client) acquire(ctx context.Context, fresh bool, t *timings) (cn *conn,
 		c.release(nil)
 	}
 	return cn, false, err
+}
+
+// unused takes a connection that is there already.
+func (c *Client) unused() (cn *conn, ok bool) {
+	if c.cfg.ConnMode == ConnSpread {
+		return nil, false // a turn that finds nothing would be lost to its address
+	}
+	if _, err := c.enter(); err != nil {
+		return nil, false
+	}
+	if cn, ok = c.pool.take(c.nextAddress(), false); !ok {
+		c.leave()
+		return nil, false
+	}
+	c.stats.reused.Add(1)
+	return cn, true
 }
 
 // enter counts one more connection in use, and returns how many that makes.

@@ -113,6 +113,7 @@ func (c *Client) open(ctx context.Context, r *route, address int, t *timings) (*
 		return nil, &Error{Outcome: record.ConnectTCP, Err: err}
 	}
 	sc := newStampConn(raw, c.cfg.Clock)
+	sc.back = &c.stats.back
 	if !c.cfg.UserStamps {
 		sc.rx = newReceiver(raw, c.wall)
 	}

@@ -41,6 +41,38 @@ func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink S
 	return cn.finish(cn.exchange(method, out))
 }
 
+// Start is the first half of [Client.Do] where that needs no waiting: if an unused
+// connection is there, the request is sent on it before Start returns, in the
+// goroutine of the caller, and finish does the rest. So a pacer sends at the very
+// moment at which it wakes, not when another thread has. Without such a connection
+// nothing has happened (ok is false), and Do is to be called.
+//
+// The write waits if the request does not fit into the socket's buffer: what is
+// larger than a few kilobytes is better left to Do.
+func (c *Client) Start(ctx context.Context, a *record.Attempt, req *Request, sink Sink) (finish func() error, ok bool) {
+	if req.Fresh {
+		return nil, false
+	}
+	total := after(c.now(), c.cfg.Timeouts.Total)
+	out := requestBuffers.Get().(*bytes.Buffer)
+	if c.encode(out, req) != nil {
+		recycleRequest(out)
+		return nil, false // Do says what is wrong
+	}
+	cn, ok := c.unused()
+	if !ok {
+		recycleRequest(out)
+		return nil, false
+	}
+	a.ConnReused, a.ConnReady, a.RemoteAddr = true, c.now(), cn.remote
+	cn.begin(ctx, a, sink, total)
+	cn.hidden = hiddenValues(req.Header)
+	cn.stop = context.AfterFunc(ctx, cn.cut)
+	method := req.Method
+	werr := cn.dispatch(out)
+	return func() error { return cn.finish(cn.receive(method, werr)) }, true
+}
+
 // prepare encodes the request, gets a connection for it and begins the exchange.
 func (c *Client) prepare(ctx context.Context, a *record.Attempt, req *Request, sink Sink) (*conn, *bytes.Buffer, error) {
 	total := after(c.now(), c.cfg.Timeouts.Total)
@@ -103,9 +135,14 @@ func (c *Client) connection(ctx context.Context, a *record.Attempt, fresh bool, 
 	return cn, nil
 }
 
-// exchange sends out, gives that buffer back, and takes the reply.
+// exchange sends out and takes the reply.
 func (cn *conn) exchange(method string, out *bytes.Buffer) error {
-	more, err := cn.request(method, out)
+	return cn.receive(method, cn.dispatch(out))
+}
+
+// receive takes the reply to a request whose sending ended with werr.
+func (cn *conn) receive(method string, werr error) error {
+	more, err := cn.reply(method, werr)
 	if err != nil {
 		return err
 	}
@@ -120,14 +157,18 @@ func (cn *conn) exchange(method string, out *bytes.Buffer) error {
 	return err
 }
 
-// request sends out and takes the head of the reply, with what came behind it;
-// more says that the body goes on.
-func (cn *conn) request(method string, out *bytes.Buffer) (more bool, err error) {
-	a, tm := cn.attempt, &cn.client.cfg.Timeouts
-	first := after(cn.raw.now(), tm.First)
-	cn.bound(record.TimeoutFirst, first)
-	werr := cn.send(a, out.Bytes())
-	recycleRequest(out) // a long stream must not hold it
+// dispatch sends out, and gives that buffer back: a long stream must not hold it.
+func (cn *conn) dispatch(out *bytes.Buffer) error {
+	cn.bound(record.TimeoutFirst, after(cn.raw.now(), cn.client.cfg.Timeouts.First))
+	err := cn.send(cn.attempt, out.Bytes())
+	recycleRequest(out)
+	return err
+}
+
+// reply takes the head of the reply, with what came behind it; more says that the
+// body goes on.
+func (cn *conn) reply(method string, werr error) (more bool, err error) {
+	a := cn.attempt
 	if werr != nil && cn.expiredOrCut(werr) {
 		return false, fmt.Errorf("sending the request: %w", werr)
 	}

@@ -158,6 +158,9 @@ func (s *stream) write() {
 
 // received takes the bytes of one read.
 func (s *stream) received(b []byte, st ReadStamp) {
+	if st.At < s.sock.floor {
+		s.loop.client.stats.back.Add(1)
+	}
 	st.At = max(min(st.At, st.Read), s.sock.floor)
 	s.sock.floor = st.At
 	if s.state == heading {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net"
+	"sync/atomic"
 
 	"github.com/assay-bench/assay/internal/clock"
 	"github.com/assay-bench/assay/record"
@@ -17,8 +18,9 @@ type stampConn struct {
 	// The latest raw read.
 	reads  uint64 // how many there were
 	last   ReadStamp
-	floor  record.Stamp // no later read is stamped before this
-	behind bool         // more bytes came with, or were queued behind, the first record
+	floor  record.Stamp  // no later read is stamped before this
+	back   *atomic.Int64 // counts those that would have been; nil: nobody does
+	behind bool          // more bytes came with, or were queued behind, the first record
 
 	tls bool // raw bytes are TLS records
 	rec recordTracker
@@ -86,6 +88,9 @@ func (c *stampConn) Read(p []byte) (int, error) {
 func (c *stampConn) note(st *ReadStamp) {
 	c.reads++
 	// Stamps never go back: after loss the kernel's may.
+	if st.At < c.floor && c.back != nil {
+		c.back.Add(1)
+	}
 	st.At = max(min(st.At, st.Read), c.floor)
 	c.floor = st.At
 }

@@ -151,3 +151,23 @@ func TestErrorQueueIsLeftEmpty(t *testing.T) {
 	}
 	close(hold)
 }
+
+// TestStampsBack: a kernel stamp before the one before it, as after loss, is
+// raised to that on both transports, and counted.
+func TestStampsBack(t *testing.T) {
+	c := newClient(t, "127.0.0.1:1", nil)
+	sc := newStampConn(nil, c.cfg.Clock)
+	sc.back = &c.stats.back
+	s := &stream{loop: &Loop{client: c}, sock: &socket{}, state: heading, a: &record.Attempt{}, scan: headScan{limit: 100}}
+	for _, at := range []record.Stamp{100, 90, 100, 120} {
+		st := ReadStamp{At: at, Read: 1000, Kernel: true}
+		sc.note(&st)
+		s.received([]byte("x"), ReadStamp{At: at, Read: 1000, Kernel: true})
+		if want := max(at, 100); st.At != want || sc.floor != want || s.sock.floor != want {
+			t.Errorf("%d became %d on one transport and %d on the other, want %d", at, st.At, s.sock.floor, want)
+		}
+	}
+	if got := c.Stats().StampsBack; got != 2 { // one on each
+		t.Errorf("%d stamps went back", got)
+	}
+}

@@ -12,6 +12,8 @@ import (
 type subject struct {
 	*Client
 	loop *Loop
+	// halved makes exchanges by Start, where that can be.
+	halved bool
 }
 
 // opener makes a subject for a test server; edit may change its configuration.
@@ -22,6 +24,11 @@ func both(t *testing.T, test func(t *testing.T, newClient opener)) {
 	t.Run("goroutine", func(t *testing.T) {
 		test(t, func(t testing.TB, addr string, edit func(*Config)) *subject {
 			return &subject{Client: newClient(t, addr, edit)}
+		})
+	})
+	t.Run("started", func(t *testing.T) {
+		test(t, func(t testing.TB, addr string, edit func(*Config)) *subject {
+			return &subject{Client: newClient(t, addr, edit), halved: true}
 		})
 	})
 	if runtime.GOOS != "linux" {
@@ -43,11 +50,16 @@ func newLoopOf(t testing.TB, threads int, addr string, edit func(*Config)) *subj
 		t.Fatal(err)
 	}
 	t.Cleanup(l.Close)
-	return &subject{c, l}
+	return &subject{Client: c, loop: l}
 }
 
 // Do is an exchange on the transport of the subject.
 func (s *subject) Do(ctx context.Context, a *record.Attempt, req *Request, sink Sink) error {
+	if s.halved {
+		if finish, ok := s.Client.Start(ctx, a, req, sink); ok {
+			return finish()
+		}
+	}
 	if s.loop == nil {
 		return s.Client.Do(ctx, a, req, sink)
 	}

@@ -116,6 +116,7 @@ func (r *Runner) Run(ctx context.Context, obs Observer) error {
 func (r *Runner) pace(cut context.Context) {
 	defer r.pacer.Pin()()
 	var out []sched.Action
+	var batch []*due
 	for {
 		r.mu.Lock()
 		if r.quit {
@@ -131,9 +132,44 @@ func (r *Runner) pace(cut context.Context) {
 		}
 		next := r.nextWake()
 		r.asleep = next
-		r.launch(cut, out)
+		batch = batch[:0]
+		for _, a := range out {
+			batch = append(batch, r.launched(a))
+		}
 		r.mu.Unlock()
+		r.send(cut, batch)
 		r.pacer.SleepUntil(int64(next))
+	}
+}
+
+// A pacer sends by itself what is due when it wakes: a goroutine would first have
+// to be run by another thread, which takes as long as several sends. Of a burst it
+// sends the first few; and what may not fit into a socket's buffer is not its to
+// wait for.
+const (
+	sentByPacer  = 4
+	smallRequest = 12 << 10
+)
+
+// send sends what is due now. It is called by the pacer.
+func (r *Runner) send(cut context.Context, batch []*due) {
+	for i, d := range batch {
+		if len(batch)-i > sentByPacer || len(d.body) > smallRequest {
+			go r.attempt(cut, d)
+			continue
+		}
+		x, req := r.begin(cut, d)
+		done := func(err error) {
+			r.target.conclude(cut, x, err)
+			r.attempted(cut, d, x)
+		}
+		rest, ok := r.target.transport.start(cut, &x.a, req, x, done)
+		switch {
+		case !ok:
+			go r.target.transport.exchange(cut, &x.a, req, x, done)
+		case rest != nil:
+			go rest()
+		}
 	}
 }
 
@@ -159,10 +195,15 @@ type due struct {
 // stop is either before or after all of them.
 func (r *Runner) launch(cut context.Context, actions []sched.Action) {
 	for _, a := range actions {
-		r.obs.Due(a.Scheduled)
-		r.streams.Add(1)
-		go r.attempt(cut, &due{Action: a, body: r.source.take(a.Request.Index)})
+		go r.attempt(cut, r.launched(a))
 	}
+}
+
+// launched counts a request that is sent from now on. r.mu is held.
+func (r *Runner) launched(a sched.Action) *due {
+	r.obs.Due(a.Scheduled)
+	r.streams.Add(1)
+	return &due{Action: a, body: r.source.take(a.Request.Index)}
 }
 
 // attempt makes an attempt of a request, and perhaps another after it. It may

@@ -15,6 +15,10 @@ type transport interface {
 	// exchange is wire.Client.Do, but that it may return early: done is called once
 	// with the outcome, before exchange returns or later from another goroutine.
 	exchange(ctx context.Context, a *record.Attempt, req *wire.Request, sink wire.Sink, done func(error))
+	// start is exchange without waiting: if that can be, the request is sent before
+	// it returns, and rest (nil if nothing is left to do) is to be called in a
+	// goroutine of its own. ok is false if nothing has happened.
+	start(ctx context.Context, a *record.Attempt, req *wire.Request, sink wire.Sink, done func(error)) (rest func(), ok bool)
 	// prewarm opens n connections, and says how many it opened.
 	prewarm(ctx context.Context, n int) (opened int, err error)
 	// String names the transport for the report.
@@ -28,6 +32,14 @@ func (p perStream) exchange(ctx context.Context, a *record.Attempt, req *wire.Re
 	done(p.client.Do(ctx, a, req, sink))
 }
 
+func (p perStream) start(ctx context.Context, a *record.Attempt, req *wire.Request, sink wire.Sink, done func(error)) (rest func(), ok bool) {
+	finish, ok := p.client.Start(ctx, a, req, sink)
+	if !ok {
+		return nil, false
+	}
+	return func() { done(finish()) }, true
+}
+
 func (p perStream) prewarm(ctx context.Context, n int) (int, error) { return p.client.Prewarm(ctx, n) }
 
 func (perStream) String() string { return "goroutine per stream, HTTP/1.1" }
@@ -38,6 +50,11 @@ type perThread struct{ loop *wire.Loop }
 func (p perThread) exchange(ctx context.Context, a *record.Attempt, req *wire.Request, sink wire.Sink, done func(error)) {
 	// What follows an exchange may wait; the thread must not.
 	p.loop.Start(ctx, a, req, sink, func(err error) { go done(err) })
+}
+
+func (p perThread) start(ctx context.Context, a *record.Attempt, req *wire.Request, sink wire.Sink, done func(error)) (rest func(), ok bool) {
+	p.exchange(ctx, a, req, sink, done)
+	return nil, true
 }
 
 func (p perThread) prewarm(ctx context.Context, n int) (int, error) { return p.loop.Prewarm(ctx, n) }
