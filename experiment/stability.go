@@ -17,6 +17,14 @@ const (
 	// that they may hold together: three a bin.
 	bins       = 20
 	leastInBin = 3
+	// openResidences and closedResidences are the least window in units of the mean
+	// residence. In a closed loop the number in flight cannot wander.
+	openResidences, closedResidences = 10, 5
+	// tenth is how fast requests pile up at 1.1 times capacity, as a share of the
+	// arrivals: what a STABLE stage must exclude.
+	tenth = 0.1 / 1.1
+	// grossly is from how many tolerances on missing ends need no other witness.
+	grossly = 2
 	// material is the change over the window, as a share of its mean, below which
 	// even a significant trend is no reason to doubt a stage.
 	material = 0.10
@@ -80,23 +88,33 @@ func (s *stability) verdict() result.StabilityVerdict {
 	return v
 }
 
+// openLoop needs the trend and the balance to agree on both sides: each of them
+// alone errs where traffic is bursty and the window short.
 func (s *stability) openLoop(due, done int) result.StabilityVerdict {
 	inFlight := s.inFlightByBin()
-	trend := trendCheck("in-flight trend", "requests", inFlight, 1)
+	overload := tenth * float64(due) / s.info.Window.Length().Seconds()
+	trend := s.trendCheck("in-flight trend", "requests", inFlight, 1, alpha)
+	trend.excluded = trend.hi90 < overload
 	balance := s.balanceCheck(due, done)
 	little := s.littleCheck(stat.Mean(inFlight))
-	v := result.StabilityVerdict{Verdict: result.Stable, Checks: []result.Check{trend.Check, balance, little, s.drainCheck()}}
+	length := s.lengthCheck(openResidences)
+	v := result.StabilityVerdict{Verdict: result.Stable, Checks: []result.Check{trend.Check, balance.Check, little, s.drainCheck(), length}}
 	switch {
-	case !trend.OK && trend.slope > 0:
+	case balance.short > grossly, balance.short > 1 && trend.rising:
+		v.Verdict, v.Cause = result.Unstable, balance.Text+"; "+trend.Text
+	case !trend.OK && trend.slope > 0 && length.OK:
 		v.Verdict, v.Cause = result.Unstable, trend.Text
-	case trend.rising:
-		v.Verdict, v.Cause = result.Undecided, trend.Text+": it may be the begin of a queue that grows"
-	case !balance.OK && done < due:
-		v.Verdict, v.Cause = result.Unstable, balance.Text
+	case !trend.OK && trend.slope > 0:
+		v.Verdict, v.Cause = result.Undecided, trend.Text+": it may be the begin of a queue that grows, or chance: "+length.Text
 	case !trend.OK:
 		v.Verdict, v.Cause = result.Undecided, trend.Text+": the window opened on a backlog"
 	case !balance.OK:
 		v.Verdict, v.Cause = result.Undecided, balance.Text
+	case !length.OK:
+		v.Verdict, v.Cause = result.Undecided, length.Text
+	case !trend.excluded:
+		v.Verdict, v.Cause = result.Undecided, fmt.Sprintf("too short to tell: the number in flight may rise by up to %s/s (95 %%, one-sided), and at a tenth over capacity it would by %s/s: give a longer --duration",
+			num(trend.hi90), num(overload))
 	case !little.OK:
 		v.Verdict, v.Cause = result.Undecided, little.Text
 	}
@@ -105,9 +123,10 @@ func (s *stability) openLoop(due, done int) result.StabilityVerdict {
 
 func (s *stability) closedLoop() result.StabilityVerdict {
 	rate, latency := s.completionsByBin()
-	checks := []trendResult{trendCheck("completion rate trend", "requests per bin", rate, 0)}
+	// Two looks at one loop: each at half of alpha.
+	checks := []trendResult{s.trendCheck("completion rate trend", "completions/s", rate, 0, alpha/2)}
 	if latency != nil {
-		checks = append(checks, trendCheck("E2E trend", "ms", latency, 0))
+		checks = append(checks, s.trendCheck("E2E trend", "ms", latency, 0, alpha/2))
 	}
 	v := result.StabilityVerdict{Verdict: result.Stable}
 	for _, c := range checks {
@@ -116,40 +135,46 @@ func (s *stability) closedLoop() result.StabilityVerdict {
 			v.Verdict, v.Cause = result.Unstable, c.Text
 		}
 	}
+	length := s.lengthCheck(closedResidences)
+	v.Checks = append(v.Checks, s.drainCheck(), length)
+	switch {
+	case length.OK:
+	case v.Verdict == result.Stable:
+		v.Verdict, v.Cause = result.Undecided, length.Text
+	default:
+		v.Verdict, v.Cause = result.Undecided, v.Cause+"; but "+length.Text
+	}
 	return v
 }
 
 type trendResult struct {
 	result.Check
-	slope float64
-	// rising: a significant rise that is not material, but no trifle either.
-	rising bool
+	slope    float64 // per second
+	hi90     float64 // upper end of its 90 % interval
+	rising   bool    // materially, and significantly if there were no memory
+	excluded bool    // an overload of a tenth is
 }
 
-// trifle is the change, as a share of the mean, below which a significant rise
-// of the number in flight is no reason for doubt.
-const trifle = 0.03
-
-// trendCheck asks for a monotone trend over the bins that is both significant
-// (Mann-Kendall) and material (Theil-Sen). least is the smallest change in the
-// series' own unit that counts at all.
-func trendCheck(name, unit string, series []float64, least float64) trendResult {
-	index := make([]float64, len(series))
-	for i := range index {
-		index[i] = float64(i)
-	}
-	t := stat.MannKendall(series)
-	slope := stat.TheilSen(index, series)
-	change := slope * float64(len(series)-1)
+// trendCheck asks for a monotone trend over the bins that is both significant and
+// material, and gives its slope with an interval. least is the smallest change
+// over the window, in the series' own unit, that counts at all.
+func (s *stability) trendCheck(name, unit string, series []float64, least, level float64) trendResult {
+	t := stat.TrendOf(series, 1-level)
 	mean := stat.Mean(series)
+	counts := max(least, material*mean)
+	change := t.PerStep * float64(len(series)-1)
+	step := s.info.Window.Length().Seconds() / float64(len(series))
+	slope, lo, hi := t.PerStep/step, t.Lo/step, t.Hi/step
 	c := result.Check{
-		Name: name, Value: &t.P, Unit: "p (Mann-Kendall)", Threshold: new(alpha),
-		OK: !(t.P < alpha) || math.Abs(change) < max(least, material*mean),
+		Name: name, Value: &slope, Unit: unit + "/s", Threshold: new(counts / (step * float64(len(series)-1))),
+		OK: !(t.P < level) || math.Abs(change) < counts,
 	}
-	c.Text = fmt.Sprintf("%s: %s %s over the window about a mean of %s (%s; from ±%s on it counts)",
-		name, signed(change), unit, num(mean), probability(t.P), num(max(least, material*mean)))
-	rising := c.OK && t.P < alpha && slope > 0 && change > max(least, trifle*mean)
-	return trendResult{c, slope, rising}
+	c.Text = fmt.Sprintf("%s: %s %s/s (%.3g %% interval %s to %s), %s over the window about a mean of %s (%s; from ±%s on it counts)",
+		name, signed(slope), unit, 100*(1-level), signed(lo), signed(hi), signed(change), num(mean), probability(t.P), num(counts))
+	return trendResult{
+		Check: c, slope: slope, hi90: stat.TrendOf(series, 0.90).Hi / step,
+		rising: slope > 0 && change >= counts && stat.MannKendall(series).P < level,
+	}
 }
 
 // inFlightByBin is the time-weighted number of attempts in flight in each bin.
@@ -196,14 +221,45 @@ func (s *stability) completionsByBin() (rate, latency []float64) {
 	return rate, latency
 }
 
+type balanceResult struct {
+	result.Check
+	short float64 // ends that are missing, in units of the tolerance
+}
+
 // balanceCheck compares ends with arrivals: within 3/sqrt(n).
-func (s *stability) balanceCheck(due, done int) result.Check {
+func (s *stability) balanceCheck(due, done int) balanceResult {
 	ratio, tolerance := float64(done)/float64(due), 3/math.Sqrt(float64(due))
-	return result.Check{
+	return balanceResult{result.Check{
 		Name: "completions against arrivals", Value: &ratio, Threshold: &tolerance, Unit: "ratio (tolerance about 1)",
 		OK:   math.Abs(ratio-1) <= tolerance,
 		Text: fmt.Sprintf("%d ended against %d arrivals in the window (ratio %.3f, allowed 1 ± %.3f)", done, due, ratio, tolerance),
+	}, (1 - ratio) / tolerance}
+}
+
+// lengthCheck compares the window with the mean residence of those that ended in
+// it: what a stage remembers lasts a few of them.
+func (s *stability) lengthCheck(least float64) result.Check {
+	w := s.info.Window
+	var residence float64
+	n := 0
+	for _, l := range s.lives {
+		if l.completed && w.Contains(l.ended) {
+			residence += float64(l.ended-l.begun) / 1e9
+			n++
+		}
 	}
+	residence /= float64(n)
+	times := w.Length().Seconds() / residence
+	c := result.Check{Name: "window length", Value: &times, Threshold: &least, Unit: "mean residence times", OK: times >= least}
+	if n == 0 {
+		c.Value, c.OK, c.Text = nil, true, "window length: nothing completed in it"
+		return c
+	}
+	c.Text = fmt.Sprintf("the window of %.3g s is %.3g times the mean residence of %.3g s (at least %g are needed)", w.Length().Seconds(), times, residence, least)
+	if !c.OK {
+		c.Text += fmt.Sprintf(": give --duration %.0fs or more", math.Ceil(least*residence))
+	}
+	return c
 }
 
 // littleCheck compares the mean in flight with rate times mean residence of the

@@ -59,7 +59,7 @@ func (b *bench) coverage(ctx context.Context, list []*traffic) error {
 			if err != nil {
 				return err
 			}
-			for _, w := range b.windows[1:] {
+			for _, w := range b.windows {
 				if err := b.coverageRows(ctx, t, load, w, truth); err != nil {
 					return err
 				}

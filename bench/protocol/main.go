@@ -24,6 +24,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -44,6 +45,7 @@ type bench struct {
 	runs        int
 	seed        uint64
 	parallel    int
+	loads       []float64
 	windows     []time.Duration
 	truthRuns   int
 	truthLength time.Duration
@@ -53,17 +55,22 @@ type bench struct {
 }
 
 func run(ctx context.Context) error {
-	b := bench{windows: []time.Duration{8 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute}}
+	var b bench
 	flag.IntVar(&b.runs, "runs", 400, "runs of each cell")
 	flag.Uint64Var(&b.seed, "seed", 1000, "the first of their seeds")
 	flag.IntVar(&b.parallel, "parallel", 2, "runs at the same time")
 	flag.IntVar(&b.truthRuns, "truth-runs", 60, "long runs behind a true value")
 	flag.DurationVar(&b.truthLength, "truth-length", 20*time.Minute, "window of each of them")
 	flag.Uint64Var(&b.truthSeed, "truth-seed", 1_000_000, "the first of their seeds")
+	loads := flag.String("loads", "0.5,0.8,0.9,1.1", "loads of the verdicts, as shares of capacity")
+	windows := flag.String("windows", "30s,60s,120s", "measured windows")
 	parts := flag.String("parts", "verdicts,coverage,stopping", "what to measure")
 	flag.Parse()
 	if b.runs < 1 || b.parallel < 1 || b.truthRuns < 1 {
 		return errors.New("-runs, -parallel and -truth-runs: want counts from 1")
+	}
+	if err := b.read(*loads, *windows); err != nil {
+		return err
 	}
 	list, err := kinds()
 	if err != nil {
@@ -87,6 +94,25 @@ func run(ctx context.Context) error {
 		if err := p.do(ctx, list); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// read takes the two lists.
+func (b *bench) read(loads, windows string) error {
+	for text := range strings.SplitSeq(loads, ",") {
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(x > 0) {
+			return fmt.Errorf("-loads: %q is no share of capacity", text)
+		}
+		b.loads = append(b.loads, x)
+	}
+	for text := range strings.SplitSeq(windows, ",") {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return fmt.Errorf("-windows: %q is no duration above 0", text)
+		}
+		b.windows = append(b.windows, d)
 	}
 	return nil
 }

@@ -54,12 +54,15 @@ func (b *bench) verdicts(ctx context.Context, list []*traffic) error {
 	fmt.Println("| traffic | load | window | STABLE % | UNSTABLE % | UNDECIDED % | not stabilised % | warm-up p50, p95, max s | completions p50 |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, t := range list {
-		for _, load := range []float64{0.5, 0.8, 0.9, 1.1, 1.5} {
+		for _, load := range b.loads {
 			for _, w := range b.windows {
-				if err := b.verdictRow(ctx, t.name, fmt.Sprintf("%.1f", load), t.at(load), w); err != nil {
+				if err := b.verdictRow(ctx, t.name, fmt.Sprintf("%.3g", load), t.at(load), w); err != nil {
 					return err
 				}
 			}
+		}
+		if t.spec.Arrival.Process != workload.Poisson {
+			continue // the same closed loop as before
 		}
 		for _, slots := range []int{16, 128} {
 			for _, w := range b.windows {
