@@ -159,10 +159,10 @@ func TestStampsBack(t *testing.T) {
 	sc := newStampConn(nil, c.cfg.Clock)
 	sc.back = &c.stats.back
 	s := &stream{loop: &Loop{client: c}, sock: &socket{}, state: heading, a: &record.Attempt{}, scan: headScan{limit: 100}}
-	for _, at := range []record.Stamp{100, 90, 100, 120} {
+	for i, at := range []record.Stamp{100, 90, 100, 120} {
 		st := ReadStamp{At: at, Read: 1000, Kernel: true}
 		sc.note(&st)
-		s.received([]byte("x"), ReadStamp{At: at, Read: 1000, Kernel: true})
+		s.received([]byte("HTTP"[i:i+1]), ReadStamp{At: at, Read: 1000, Kernel: true})
 		if want := max(at, 100); st.At != want || sc.floor != want || s.sock.floor != want {
 			t.Errorf("%d became %d on one transport and %d on the other, want %d", at, st.At, s.sock.floor, want)
 		}

@@ -234,6 +234,9 @@ func row(client string, f *calibrate.Figures) string {
 	if f.Missing > 0 {
 		text = strings.TrimSuffix(text, "\n") + fmt.Sprintf("  %d EVENTS MISSED\n", f.Missing)
 	}
+	if f.Back > 0 {
+		text = strings.TrimSuffix(text, "\n") + fmt.Sprintf("  %d stamps went back\n", f.Back)
+	}
 	return text
 }
 

@@ -42,6 +42,7 @@ func Assay(ctx context.Context, s *Session) error {
 		})
 	}
 	wg.Wait()
+	s.back = client.Stats().StampsBack
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

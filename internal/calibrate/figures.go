@@ -14,6 +14,8 @@ type Figures struct {
 	// Events that the server wrote, and how many of them the client missed.
 	Events  int `json:"events"`
 	Missing int `json:"missing,omitzero"`
+	// Back is how many reads had a stamp before that of the read before.
+	Back int `json:"stamps_back,omitzero"`
 	// Rate at which the server wrote them, events/s, and what was planned.
 	Rate    float64 `json:"events_per_second"`
 	Planned float64 `json:"planned_events_per_second"`

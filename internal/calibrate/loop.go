@@ -59,6 +59,7 @@ func Loop(ctx context.Context, s *Session) error {
 		start()
 	}
 	wg.Wait()
+	s.back = client.Stats().StampsBack
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -43,6 +43,7 @@ type Session struct {
 	seen    []reply
 	at      []int64 // of all events, by reply
 	lag     []int32
+	back    int64
 }
 
 // reply is what a client saw of one reply, in stamps of the session's clock.
@@ -160,6 +161,7 @@ func (s *Session) Run(ctx context.Context, drive Drive) (*Figures, error) {
 	}
 	f := s.compare(log)
 	f.Memory, f.Footprint = (memory.Resident-base.Resident)/int64(s.Load.Streams), memory
+	f.Back = int(s.back)
 	f.use(before, after)
 	return f, nil
 }
