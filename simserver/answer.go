@@ -54,6 +54,7 @@ func (c *core) body(st *stream) {
 	if f.outcome == "error" {
 		r = errorReply(errMidStream)
 	}
+	st.status, st.bodyBytes = r.status, len(r.body)
 	c.buf = appendHead(c.buf, r, st.close, c.srv.dateNow(), st.echoID())
 	c.buf = append(c.buf, r.body...)
 	if cut {

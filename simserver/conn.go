@@ -48,10 +48,10 @@ type conn struct {
 	br  *bufio.Reader
 
 	mu       sync.Mutex
-	fd       int        // of nc, open until broken is set; -1: every write goes through the flusher
-	pending  []byte     // what the socket has not taken yet
-	flushing bool       // a flusher is on its way
-	held     bool       // a fault: nothing is written for now
+	fd       int    // of nc, open until broken is set; -1: every write goes through the flusher
+	pending  []byte // what the socket has not taken yet
+	flushing bool   // a flusher is on its way
+	held     bool   // a fault: nothing is written for now
 	drip     time.Duration
 	broken   bool // nothing can be written any more
 	closing  bool // close when all is written

@@ -211,6 +211,7 @@ func (c *core) end(at int64, st *stream, outcome string) {
 	}
 	delete(c.live, st)
 	st.ended = true
+	st.countHTTP(c.srv)
 	for _, q := range st.seqs {
 		if !q.done {
 			c.eng.Abort(at, &q.req)

@@ -152,6 +152,7 @@ func (s *Server) exposition() []byte {
 	s.http.write(e, engines[0].created)
 	e.family("process_start_time_seconds", "gauge", "Start time of the process since unix epoch in seconds.")
 	e.sample("process_start_time_seconds", nil, engines[0].created)
+	writeProcess(e)
 
 	gauge("vllm:num_requests_running", "Number of requests in model execution batches.",
 		func(m *engineMetrics) float64 { return float64(m.running) })

@@ -230,6 +230,9 @@ func (c *core) write(f *frame, planned int64) {
 	if st.gone.Load() {
 		return // its letter is on the way
 	}
+	if f.then != thenGoOn && f.then != thenStall {
+		st.countHTTP(c.srv)
+	}
 	if f.to > f.from {
 		c.sendFrame(f, planned)
 	}

@@ -197,6 +197,7 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 	}
 	st := &stream{
 		conn: c, gen: g, fault: fault, path: req.URL.Path, requestID: req.Header.Get("X-Request-Id"),
+		status: http.StatusOK, requestBytes: len(body),
 		received: c.received, arrival: s.clk.Now(), chunked: req.ProtoAtLeast(1, 1), close: !keep, over: make(chan struct{}),
 	}
 	st.created = s.unix(st.arrival) / 1e9
@@ -212,7 +213,6 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 	if bad := c.start(st); bad != nil {
 		return c.respond(req, keep, errorReply(bad))
 	}
-	s.http.add(st.path, req.Method, http.StatusOK)
 	return c.watch(st)
 }
 
@@ -351,7 +351,10 @@ func errorReply(e *apiError) *reply { return &reply{status: e.status, body: e.ob
 // respond writes an answer, and gives the connection its idle deadline if it
 // stays open.
 func (c *conn) respond(req *http.Request, keep bool, r *reply) bool {
-	c.srv.http.add(req.URL.Path, req.Method, r.status)
+	c.srv.http.add(httpAnswer{
+		path: req.URL.Path, method: req.Method, status: r.status, took: seconds(c.srv.clk.Now() - c.received),
+		request: int(max(req.ContentLength, 0)), body: len(r.body),
+	})
 	out := appendHead(nil, r, !keep, c.srv.dateNow(), "")
 	if req.Method != http.MethodHead {
 		out = append(out, r.body...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -224,6 +225,17 @@ func TestHTTPCounts(t *testing.T) {
 	if n := m.sum(t, "http_requests_total"); n != 3 {
 		t.Errorf("%v in all", n)
 	}
+	if n := m.count(t, "http_request_duration_highr_seconds"); n != 3 || m.count(t, "http_request_duration_seconds") != 3 {
+		t.Errorf("%v durations", n)
+	}
+	if s := m.sum(t, "http_request_duration_seconds", "handler", "/v1/completions", "method", "POST"); s <= 0 || s > 60 {
+		t.Errorf("all took %v s", s)
+	}
+	for _, metric := range m["http_request_size_bytes"].Metric {
+		if n := metric.Summary.GetSampleCount(); metric.Label[0].GetValue() == "/v1/completions" && (n != 2 || metric.Summary.GetSampleSum() < 40) {
+			t.Errorf("request sizes: %v", metric)
+		}
+	}
 }
 
 func TestExpositionShape(t *testing.T) {
@@ -242,9 +254,16 @@ func TestExpositionShape(t *testing.T) {
 	if last := lengths[len(lengths)-2].GetUpperBound(); last != 5000 { // of 8192
 		t.Errorf("the last length bound is %v", last)
 	}
-	for _, f := range []string{"vllm:generation_tokens_created", "vllm:time_to_first_token_seconds_created", "process_start_time_seconds"} {
+	for _, f := range []string{"vllm:generation_tokens_created", "vllm:time_to_first_token_seconds_created", "process_start_time_seconds", "http_request_duration_highr_seconds_created"} {
 		if v := m.sum(t, f); v < 1.6e9 {
 			t.Errorf("%s is %v", f, v)
+		}
+	}
+	if runtime.GOOS == "linux" {
+		for _, f := range []string{"process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds"} {
+			if v := m.sum(t, f); v <= 0 {
+				t.Errorf("%s is %v", f, v)
+			}
 		}
 	}
 	if got := m.sum(t, "vllm:cache_config_info", "block_size", "16", "engine", "0"); got != 1 {

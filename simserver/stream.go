@@ -80,7 +80,12 @@ type stream struct {
 	events   int    // encoded
 	stalled  bool
 	counted  int // sequences whose end the metrics have
-	longest  int // output of those
+
+	// What the HTTP families say of it; status is 200 but for a fault's answer in
+	// one piece.
+	httpCounted                     bool
+	status, requestBytes, bodyBytes int
+	longest                         int // output of those
 
 	// Under Fault.Merge: events that wait for a common write.
 	merged       []byte
