@@ -111,13 +111,14 @@ func savePages(r *rundir.Run, run *result.Run) error {
 	if err != nil {
 		return err
 	}
-	var page, text bytes.Buffer
-	if err := errors.Join(report.HTML(&page, run, gathered), report.Markdown(&text, run)); err != nil {
+	var page, text, seconds bytes.Buffer
+	if err := errors.Join(report.HTML(&page, run, gathered), report.Markdown(&text, run), report.TimeSeries(&seconds, run.Stages, r.Records), r.Err()); err != nil {
 		return err
 	}
 	return errors.Join(
 		rundir.WriteFile(filepath.Join(r.Dir, "report.html"), page.Bytes()),
-		rundir.WriteFile(filepath.Join(r.Dir, "report.md"), text.Bytes()))
+		rundir.WriteFile(filepath.Join(r.Dir, "report.md"), text.Bytes()),
+		rundir.WriteFile(filepath.Join(r.Dir, "timeseries.csv"), seconds.Bytes()))
 }
 
 // gather reads what the pictures of a report need, stage by stage.
