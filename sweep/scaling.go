@@ -80,7 +80,7 @@ func (c *curve) looked() (name string, f figure, shape stat.Curve) {
 
 func (c *curve) scaling(seed uint64) result.Scaling {
 	name, f, shape := c.looked()
-	out := result.Scaling{Series: c.series, Over: "concurrency", Of: name}
+	out := result.Scaling{Series: c.series, Over: "concurrency", Of: name, Points: []result.ScalingPoint{}}
 	if c.open {
 		out.Over = "rate"
 	}

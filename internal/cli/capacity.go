@@ -88,7 +88,7 @@ const (
 	capacityWindow    = time.Minute
 	capacityLonger    = 4 // times the window that looks around
 	virtualWindow     = 4 * time.Minute
-	virtualLonger     = 16
+	virtualLonger     = 8
 	capacitySeeds     = 3
 	virtualSeedsMax   = 6
 	leastRate         = 0.01

@@ -227,7 +227,12 @@ func (c *sweepCmd) axes(file *sweepConfig) ([]result.SweepAxis, error) {
 		if list == nil {
 			return
 		}
-		axes = slices.DeleteFunc(axes, func(x result.SweepAxis) bool { return x.Key == other })
+		for i := range axes {
+			if axes[i].Key == other {
+				axes[i] = result.SweepAxis{Key: key, Name: axisName(key), Values: splitValues(*list)}
+				return
+			}
+		}
 		add(key, splitValues(*list))
 	}
 	if c.Concurrency != nil && c.Rate != nil {
