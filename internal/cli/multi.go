@@ -158,7 +158,7 @@ func (v *virtualCells) run(ctx context.Context, cfg config, repeat int) (string,
 	if err != nil {
 		return "", err
 	}
-	r := &virtualRun{cfg: cfg, engine: eng, say: func(string, ...any) {}}
+	r := &virtualRun{cfg: cfg, engine: eng, engines: v.sim.Engines, say: func(string, ...any) {}}
 	_, err = r.measure(ctx)
 	if r.writer == nil {
 		return "", err

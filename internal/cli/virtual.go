@@ -29,8 +29,8 @@ const virtualMeanOutput = 200
 
 // runVirtual is assay sim --virtual: the road of assay run, on the engine alone.
 func (c *serveCmd) runVirtual(e *env) error {
-	if c.TruthLog != "" || c.TruthSteps || c.Fault != "" || c.Engines > 1 {
-		return usagef("--truth-log, --truth-steps, --fault and --engines are of a server: there is none with --virtual")
+	if c.TruthLog != "" || c.TruthSteps || c.Fault != "" {
+		return usagef("--truth-log, --truth-steps and --fault are of a server: there is none with --virtual")
 	}
 	cfg, err := c.resolve(e.stdin, &c.outputFlags, nil, nil)
 	if err != nil {
@@ -47,6 +47,9 @@ func (c *serveCmd) runVirtual(e *env) error {
 	if err != nil {
 		return err
 	}
+	if c.Engines < 1 {
+		return usagef("--engines is %d: want a count from 1", c.Engines)
+	}
 	eng, err := c.engine()
 	if err != nil {
 		return err
@@ -56,7 +59,7 @@ func (c *serveCmd) runVirtual(e *env) error {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	v := &virtualRun{cfg: cfg, engine: eng, say: func(format string, args ...any) {
+	v := &virtualRun{cfg: cfg, engine: eng, engines: c.Engines, say: func(format string, args ...any) {
 		if !c.Quiet {
 			fmt.Fprintf(e.stderr, format+"\n", args...)
 		}
@@ -86,10 +89,11 @@ func (c *serveCmd) runVirtual(e *env) error {
 
 // virtualRun is one run in virtual time.
 type virtualRun struct {
-	cfg    config
-	engine engine.Config
-	say    func(format string, args ...any)
-	writer *rundir.Writer
+	cfg     config
+	engine  engine.Config
+	engines int
+	say     func(format string, args ...any)
+	writer  *rundir.Writer
 }
 
 func (v *virtualRun) measure(ctx context.Context) (*result.Run, error) {
@@ -101,7 +105,7 @@ func (v *virtualRun) measure(ctx context.Context) (*result.Run, error) {
 	if err := v.create(k); err != nil {
 		return nil, err
 	}
-	v.say("virtual time, %s: %s", describeEngine(v.engine), v.cfg.Workload.Describe())
+	v.say("virtual time, %s: %s", v.describe(), v.cfg.Workload.Describe())
 	v.say("writing %s", v.writer.Dir())
 	simulated, err := v.stage(ctx, plan)
 	ended := ""
@@ -141,7 +145,7 @@ func (v *virtualRun) create(k *clock.Clock) error {
 	m.EpochMonotonic = 0 // stamps are of no clock
 	m.Target = result.Target{
 		URL:   fmt.Sprintf("virtual:%s/%s", v.engine.GPU.Name, v.engine.Model.Name),
-		Model: v.engine.Model.Name, Dialect: "virtual", Engine: "assay engine: " + describeEngine(v.engine),
+		Model: v.engine.Model.Name, Dialect: "virtual", Engine: "assay engine: " + v.describe(),
 		BuiltIn: true, Virtual: true,
 	}
 	m.Transport, m.PromptLength = virtualTransport, "the plan itself: the engine counts, no prompt is made"
@@ -160,7 +164,7 @@ func (v *virtualRun) create(k *clock.Clock) error {
 func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated time.Duration, err error) {
 	spec := plan.Spec()
 	runner, err := virtual.New(virtual.Config{
-		Engine: v.engine, Load: loop(plan),
+		Engine: v.engine, Engines: v.engines, Load: loop(plan),
 		Requests: sched.SourceFunc(plan.Next),
 		Shape:    virtual.DrawLengths(v.cfg.Seed, virtualMeanOutput),
 		IDPrefix: v.idPrefix(),
@@ -183,6 +187,14 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 	return time.Duration(runner.Now()), err
 }
 
+// describe says in words what is simulated.
+func (v *virtualRun) describe() string {
+	if v.engines > 1 {
+		return fmt.Sprintf("%d engines: %s", v.engines, describeEngine(v.engine))
+	}
+	return describeEngine(v.engine)
+}
+
 // idPrefix begins the ids of all attempts. It depends on what is simulated alone,
 // so that the same run gives the same records.
 func (v *virtualRun) idPrefix() string {
@@ -190,6 +202,10 @@ func (v *virtualRun) idPrefix() string {
 	if e.Spec != nil {
 		spec, e.Spec = *e.Spec, nil // its values, not where they are
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %+v %+v", v.cfg.Workload.Fingerprint(v.cfg.Seed), e, spec))
+	what := fmt.Appendf(nil, "%s %+v %+v", v.cfg.Workload.Fingerprint(v.cfg.Seed), e, spec)
+	if v.engines > 1 {
+		what = fmt.Appendf(what, " engines %d", v.engines)
+	}
+	sum := sha256.Sum256(what)
 	return "virtual-" + hex.EncodeToString(sum[:6]) + "-"
 }

@@ -19,6 +19,7 @@ type flight struct {
 	events  []record.Event
 	usage   record.Usage
 	serve   engine.Request
+	at      *replica // that serves it; nil if it was refused
 	slot    int
 }
 
@@ -42,7 +43,7 @@ func (f *flight) begin(a *sched.Action, now record.Stamp, cfg *Config) {
 	f.attempt.ConnReused = true
 	f.attempt.Model = cfg.Engine.Model.Name
 	f.events = f.events[:0]
-	f.slot = a.Slot
+	f.slot, f.at = a.Slot, nil
 	f.serve = engine.Request{
 		ID:           uint64(a.Request.Index),
 		PromptTokens: a.Request.PromptTokens,

@@ -40,6 +40,10 @@ const (
 type Config struct {
 	// Engine is what serves. Its Seed draws all of its noise.
 	Engine engine.Config
+	// Engines is the number of such engines that share the load, as in vLLM's data
+	// parallelism; 0 is 1. A request goes to the least loaded, in turn among equals.
+	// The i-th has a Seed higher by i.
+	Engines int
 	// Load is the loop, Requests what it sends. All their draws must be seeded.
 	Load     sched.Config
 	Requests sched.Source
@@ -54,15 +58,15 @@ type Config struct {
 	IDPrefix string
 }
 
-// Runner applies one load to one engine, once.
+// Runner applies one load to one engine, or to several that share it, once.
 type Runner struct {
-	cfg    Config
-	engine *engine.Engine
-	sched  *sched.Scheduler
-	obs    Observer
+	cfg      Config
+	replicas []*replica
+	turn     int // requests handed to an engine so far
+	sched    *sched.Scheduler
+	obs      Observer
 
 	now     record.Stamp
-	step    *engine.Step // in progress; nil if the engine rests
 	tickAt  record.Stamp
 	ends    int // since the last tick
 	started bool
@@ -82,9 +86,12 @@ type refusal struct {
 
 // New prepares a load. The error says what the engine or the load refuses.
 func New(cfg Config) (*Runner, error) {
-	e, err := engine.New(cfg.Engine)
+	if cfg.Engines < 0 {
+		return nil, fmt.Errorf("virtual load: %d engines", cfg.Engines)
+	}
+	engines, err := replicas(cfg.Engine, max(cfg.Engines, 1))
 	if err != nil {
-		return nil, fmt.Errorf("virtual load: %w", err)
+		return nil, err
 	}
 	s, err := sched.New(cfg.Load, cfg.Requests)
 	if err != nil {
@@ -93,7 +100,7 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.Start < 0 {
 		return nil, fmt.Errorf("virtual load: the start, %d ns, is before the epoch", cfg.Start)
 	}
-	return &Runner{cfg: cfg, engine: e, sched: s, now: max(cfg.Start, 1)}, nil
+	return &Runner{cfg: cfg, replicas: engines, sched: s, now: max(cfg.Start, 1)}, nil
 }
 
 // Now is the virtual moment, for the observer during a run and for its
@@ -120,16 +127,16 @@ func (r *Runner) Run(ctx context.Context, obs Observer) error {
 	r.tickAt = r.now + tickEvery
 	r.actions = r.sched.Start(r.now, r.actions[:0])
 	r.dispatch()
-	r.startStep()
+	r.startSteps()
 	for !r.over() {
 		r.now = r.nextMoment()
-		r.endStep()
+		r.endSteps()
 		r.refuse()
 		if at, ok := r.sched.NextWake(); ok && at <= r.now {
 			r.actions = r.sched.Wake(r.now, r.actions[:0])
 			r.dispatch()
 		}
-		r.startStep()
+		r.startSteps()
 		if r.now < r.tickAt && r.ends < tickEnds {
 			continue
 		}
@@ -157,8 +164,10 @@ func (r *Runner) over() bool {
 // nextMoment is the earliest at which anything happens.
 func (r *Runner) nextMoment() record.Stamp {
 	at := r.tickAt
-	if r.step != nil {
-		at = min(at, record.Stamp(r.step.End))
+	for _, p := range r.replicas {
+		if p.step != nil {
+			at = min(at, record.Stamp(p.step.End))
+		}
 	}
 	if len(r.refusals) > 0 {
 		at = min(at, r.refusals[0].at)
@@ -169,30 +178,32 @@ func (r *Runner) nextMoment() record.Stamp {
 	return max(at, r.now)
 }
 
-// startStep forms the engine's next batch, unless one is under way.
-func (r *Runner) startStep() {
-	if r.step == nil && r.engine.HasWork() {
-		r.step = r.engine.Step(int64(r.now))
+// startSteps forms the next batches of the engines that rest.
+func (r *Runner) startSteps() {
+	for _, p := range r.replicas {
+		p.start(r.now)
 	}
 }
 
-// endStep delivers the outputs of a step that ends now. The requests that are
-// sent because of that arrive after the next batch was formed.
-func (r *Runner) endStep() {
-	if r.step == nil || record.Stamp(r.step.End) > r.now {
-		return
-	}
+// endSteps delivers the outputs of the steps that end now. The requests that are
+// sent because of that arrive after the next batches were formed.
+func (r *Runner) endSteps() {
 	r.actions = r.actions[:0]
-	for i := range r.step.Outputs {
-		o := &r.step.Outputs[i]
-		f := o.Request.Data.(*flight)
-		f.output(o, r.now)
-		if o.Finished {
-			r.end(f)
+	for _, p := range r.replicas {
+		if !p.ends(r.now) {
+			continue
 		}
+		for i := range p.step.Outputs {
+			o := &p.step.Outputs[i]
+			f := o.Request.Data.(*flight)
+			f.output(o, r.now)
+			if o.Finished {
+				r.end(f)
+			}
+		}
+		p.step = nil
+		p.start(r.now)
 	}
-	r.step = nil
-	r.startStep()
 	r.dispatch()
 }
 
@@ -222,6 +233,9 @@ func (r *Runner) end(f *flight) {
 // land hands an attempt over and forgets it.
 func (r *Runner) land(f *flight) {
 	r.flights[f.slot] = nil
+	if f.at != nil {
+		f.at.inFlight--
+	}
 	r.obs.Ended(&f.attempt, f.events)
 	r.pool = append(r.pool, f)
 }
@@ -232,10 +246,15 @@ func (r *Runner) dispatch() {
 		a := &r.actions[i]
 		r.obs.Due(a.Scheduled)
 		f := r.takeOff(a)
-		if err := r.engine.Add(int64(r.now), &f.serve); err != nil {
+		p := r.pick()
+		if err := p.engine.Add(int64(r.now), &f.serve); err != nil {
 			f.attempt.Error = err.Error()
 			r.refusals = append(r.refusals, refusal{r.now + refusalTime, a.Slot})
+			continue
 		}
+		f.at = p
+		p.inFlight++
+		r.turn++
 	}
 	r.actions = r.actions[:0]
 }
@@ -296,7 +315,9 @@ func (r *Runner) cutOff(o record.Outcome, why string) {
 			continue
 		}
 		slot := f.slot
-		r.engine.Abort(int64(r.now), &f.serve)
+		if f.at != nil {
+			f.at.engine.Abort(int64(r.now), &f.serve)
+		}
 		f.attempt.Ended, f.attempt.Outcome, f.attempt.Error = r.now, o, why
 		r.land(f)
 		r.sched.Ended(r.now, slot, nil)

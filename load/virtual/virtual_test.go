@@ -422,8 +422,8 @@ func TestEnds(t *testing.T) {
 			if !ledger.Balances() || len(tt.w.due) != ledger.Attempts {
 				t.Errorf("%d due, %d attempts", len(tt.w.due), ledger.Attempts)
 			}
-			if r.sched.InFlight() != 0 || r.engine.HasWork() {
-				t.Errorf("%d in flight after the run, engine at work: %v", r.sched.InFlight(), r.engine.HasWork())
+			if r.sched.InFlight() != 0 || r.replicas[0].engine.HasWork() || r.replicas[0].inFlight != 0 {
+				t.Errorf("%d in flight after the run, engine at work: %v", r.sched.InFlight(), r.replicas[0].engine.HasWork())
 			}
 			if err := r.Run(ctx, &tt.w); err == nil {
 				t.Error("a second run is not refused")
