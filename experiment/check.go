@@ -36,6 +36,8 @@ type CheckInput struct {
 	NoPages string
 	// EngineVersion as the target tells it.
 	EngineVersion string
+	// Model that the requests ask for.
+	Model string
 	// Control are the durations of requests to ControlPath, an endpoint that
 	// costs nothing; none if there is no such endpoint.
 	Control     []time.Duration
@@ -116,7 +118,7 @@ func (c *check) server() {
 		}
 		return
 	}
-	s, err := newSources(nil, nil, time.Time{}, c.in.EngineVersion)
+	s, err := newSources(nil, nil, time.Time{}, &result.Target{EngineVersion: c.in.EngineVersion, Model: c.in.Model})
 	if err != nil {
 		c.answer("catalogue", result.NotPossible, "", "%v", err)
 		return
@@ -127,6 +129,9 @@ func (c *check) server() {
 	}
 	for i, page := range c.in.Pages[0] {
 		src := s.source(fmt.Sprintf("target %d", i+1))
+		for _, pages := range c.in.Pages {
+			src.selectModel(pages[i], s.model)
+		}
 		src.engine, src.told.Evidence = s.catalog.DetectEngine(page)
 	}
 	c.quiet("quiet before", s, rounds[0], rounds[1])

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/record"
@@ -36,14 +37,15 @@ type sources struct {
 	epoch   time.Time
 	catalog *scrape.Catalogue
 	version string // of the engine, as the target told it
+	model   string // that the requests ask for
 }
 
-func newSources(index []rundir.Scrape, bodies Bodies, epoch time.Time, version string) (*sources, error) {
+func newSources(index []rundir.Scrape, bodies Bodies, epoch time.Time, t *result.Target) (*sources, error) {
 	c, err := scrape.LoadCatalogue()
 	if err != nil {
 		return nil, err
 	}
-	s := &sources{bodies: bodies, epoch: epoch, catalog: c, version: version, when: make(map[int]rundir.When)}
+	s := &sources{bodies: bodies, epoch: epoch, catalog: c, version: t.EngineVersion, model: t.Model, when: make(map[int]rundir.When)}
 	for _, one := range index {
 		src := s.source(one.URL)
 		src.scrapes[one.Round] = one
@@ -109,6 +111,7 @@ func (s *sources) parse(number int) (r round, ok bool) {
 		page.At = scrape.At{Before: int64(one.Before), After: int64(one.After)}
 		page.ReadHeader(http.Header{"Date": {one.Date}, "Process-Start-Time-Unix": {one.Process}})
 		s.skew(src, page)
+		src.selectModel(page, s.model)
 		if src.engine == "" {
 			src.engine, src.told.Evidence = s.catalog.DetectEngine(page)
 			src.told.Engine = src.engine
@@ -120,6 +123,22 @@ func (s *sources) parse(number int) (r round, ok bool) {
 		r.hi = max(r.hi, one.After)
 	}
 	return r, len(r.scrapes) > 0
+}
+
+// selectModel keeps the series of the model that is asked for, where a target has
+// those of several: another model's traffic is not this run's. Where none has that
+// name, an adapter's or an alias for instance, all are summed, and that is said.
+func (src *source) selectModel(page *scrape.Scrape, model string) {
+	label, models := page.Models()
+	if len(models) < 2 {
+		return
+	}
+	if slices.Contains(models, model) {
+		page.KeepLabel(label, model)
+		src.told.Selected = fmt.Sprintf("series of %s=%q alone, of %d models", label, model, len(models))
+		return
+	}
+	src.told.Selected = fmt.Sprintf("sums over %d models (%s): none is called %q", len(models), strings.Join(models, ", "), model)
 }
 
 // skew narrows what is known of the server's clock by one more scrape.

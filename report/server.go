@@ -63,7 +63,7 @@ func (sh *sheet) serverTarget(t *result.ServerTarget) {
 	if s := t.Skew; s != nil && (s[0] > 1 || s[1] < -1) {
 		items = append(items, fmt.Sprintf("its clock is ahead of ours by %s to %s s", short(s[0], 2), short(s[1], 2)))
 	}
-	sh.row("", items...)
+	sh.row("", append(items, t.Selected)...)
 }
 
 // serverWindow shows the window, and returns what its numbers mean.

@@ -53,6 +53,9 @@ type ServerTarget struct {
 	// Engine that the names of its metrics show, and on what evidence.
 	Engine   string `json:"engine,omitempty"`
 	Evidence string `json:"evidence,omitempty"`
+	// Selected says which series were taken where the target has those of several
+	// models.
+	Selected string `json:"selected,omitempty"`
 	// Scrapes of the whole run, Failed of them with FirstError.
 	Scrapes    int    `json:"scrapes"`
 	Failed     int    `json:"failed"`

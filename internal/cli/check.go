@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -94,19 +95,28 @@ func (r *run) requireCheck(ctx context.Context, f real.Features) error {
 	if err != nil {
 		return err
 	}
-	if gate := checkGate(out); gate != nil {
-		_ = report.Check(r.env.stderr, out, reportOptions(r.env.stderr))
-		return gate
-	}
-	r.say("instrument check passed")
 	r.checked = out
-	return nil
+	gate := checkGate(out)
+	if gate == nil {
+		r.say("instrument check passed")
+		return nil
+	}
+	_ = report.Check(r.env.stderr, out, reportOptions(r.env.stderr))
+	// What the check found is kept, in a run that says it was not made.
+	if err := r.create("not known: no prompt was made", f); err != nil {
+		return errors.Join(gate, err)
+	}
+	if err := r.writer.Close(false, gate.Error()); err != nil {
+		return errors.Join(gate, err)
+	}
+	r.say("stored in %s", r.writer.Dir())
+	return gate
 }
 
 // check makes the instrument check of a target that was connected to.
 func (r *run) check(ctx context.Context, f real.Features) (*result.InstrumentCheck, error) {
 	began := r.clock.Now()
-	in := &experiment.CheckInput{MaxTokens: experiment.CheckMaxTokens, ExactOutput: f.ExactOutput, EngineVersion: r.info.EngineVersion}
+	in := &experiment.CheckInput{MaxTokens: experiment.CheckMaxTokens, ExactOutput: f.ExactOutput, EngineVersion: r.info.EngineVersion, Model: r.info.Model}
 	out := &result.InstrumentCheck{Target: r.info, MaxTokens: in.MaxTokens, MetricsURL: r.metricsURL(), Warnings: f.Warnings}
 	r.say("checking %s, model %s: %d requests of %d tokens", r.info.URL, r.info.Model, experiment.CheckRequests, in.MaxTokens)
 	if in.NoPages = r.page(ctx, in, 0); in.NoPages == "" {

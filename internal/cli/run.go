@@ -144,7 +144,7 @@ func (r *run) measure(ctx context.Context) (*result.Run, error) {
 	if err != nil {
 		return nil, interruptedOr(ctx, err)
 	}
-	if err := r.create(content, features); err != nil {
+	if err := r.create(content.Method(), features); err != nil {
 		return nil, err
 	}
 	r.say("%s, model %s, %s: %s", r.info.URL, r.info.Model, r.target.Dialect.Name(), r.cfg.Workload.Describe())
@@ -265,13 +265,13 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	return plan, content, nil
 }
 
-func (r *run) create(content *workload.Content, f real.Features) error {
+func (r *run) create(promptLength string, f real.Features) error {
 	m, err := r.cfg.meta(r.clock)
 	if err != nil {
 		return err
 	}
 	m.Check = r.checked
-	m.Target, m.Transport, m.PromptLength, m.Warnings = r.info, r.target.Transport(), content.Method(), f.Warnings
+	m.Target, m.Transport, m.PromptLength, m.Warnings = r.info, r.target.Transport(), promptLength, f.Warnings
 	if !r.cfg.Workload.ReusePrompts {
 		m.Nonce = r.target.RunID()
 	}

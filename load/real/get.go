@@ -20,7 +20,7 @@ type Page struct {
 // Get fetches a path below the endpoint's root, such as /metrics, over the same
 // connections and with the same headers as the requests that are measured.
 func (t *Target) Get(ctx context.Context, path string) (Page, error) {
-	p, err := t.get(ctx, t.Endpoint.Root+path)
+	p, err := t.get(ctx, t.Endpoint.Root+path, anyType)
 	if err != nil {
 		return Page{}, fmt.Errorf("getting %s: %w", path, err)
 	}
@@ -28,9 +28,9 @@ func (t *Target) Get(ctx context.Context, path string) (Page, error) {
 }
 
 // get fetches a path of the host.
-func (t *Target) get(ctx context.Context, path string) (Page, error) {
+func (t *Target) get(ctx context.Context, path, accept string) (Page, error) {
 	before := record.Stamp(t.clock.Now())
-	p, err := t.fetch(ctx, http.MethodGet, path, nil)
+	p, err := t.fetch(ctx, http.MethodGet, path, accept, nil)
 	if err != nil {
 		return Page{}, err
 	}
@@ -51,7 +51,7 @@ func (t *Target) get(ctx context.Context, path string) (Page, error) {
 // Post sends a request without a body to a path below the endpoint's root, such as
 // /reset_prefix_cache.
 func (t *Target) Post(ctx context.Context, path string) (Page, error) {
-	p, err := t.fetch(ctx, http.MethodPost, t.Endpoint.Root+path, []byte{})
+	p, err := t.fetch(ctx, http.MethodPost, t.Endpoint.Root+path, anyType, []byte{})
 	if err != nil {
 		return Page{}, fmt.Errorf("posting to %s: %w", path, err)
 	}

@@ -55,14 +55,14 @@ func (t *Target) discover(ctx context.Context, model string) (result.Target, err
 // models lists the served models; nil if the list is closed to us but a model
 // was named.
 func (t *Target) models(ctx context.Context, model string) ([]string, error) {
-	p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.api("models"), nil)
+	p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.api("models"), anyType, nil)
 	if err != nil {
 		return nil, targetErrorf(err, "%s does not answer: %v%s", t.Endpoint.Scheme+"://"+t.Endpoint.Host, err, certificateHint(err))
 	}
 	if p.status == http.StatusNotFound && t.Endpoint.Guessed {
 		other := t.Endpoint
 		other.Base, other.Guessed = other.Root, false
-		if q, err := t.fetch(ctx, http.MethodGet, other.api("models"), nil); err == nil && q.status == http.StatusOK {
+		if q, err := t.fetch(ctx, http.MethodGet, other.api("models"), anyType, nil); err == nil && q.status == http.StatusOK {
 			t.Endpoint, p = other, q
 		}
 	}
@@ -143,7 +143,7 @@ func chooseModel(models []string, model string) (string, error) {
 // identifyEngine fills in what the server tells of itself; nothing of it is
 // guessed.
 func (t *Target) identifyEngine(ctx context.Context, out *result.Target) {
-	if p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+"/version", nil); err == nil {
+	if p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+"/version", anyType, nil); err == nil {
 		out.ServerHeader = p.header.Get("Server")
 		var v struct {
 			Version string `json:"version"`
@@ -157,7 +157,7 @@ func (t *Target) identifyEngine(ctx context.Context, out *result.Target) {
 			return
 		}
 	}
-	if p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+"/props", nil); err == nil && p.status == http.StatusOK {
+	if p, err := t.fetch(ctx, http.MethodGet, t.Endpoint.Root+"/props", anyType, nil); err == nil && p.status == http.StatusOK {
 		var v struct {
 			BuildInfo string          `json:"build_info"`
 			Settings  json.RawMessage `json:"default_generation_settings"`
@@ -317,7 +317,7 @@ func (t *Target) Tokenize(ctx context.Context, text string) ([]int32, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encoding a /tokenize request: %w", err)
 	}
-	p, err := t.fetch(ctx, http.MethodPost, t.Endpoint.Root+"/tokenize", body)
+	p, err := t.fetch(ctx, http.MethodPost, t.Endpoint.Root+"/tokenize", anyType, body)
 	if err != nil {
 		return nil, fmt.Errorf("asking /tokenize: %w", err)
 	}

@@ -55,11 +55,17 @@ func SplitPage(raw string) (host, path string, err error) {
 	return h.String(), path, nil
 }
 
+// exposition is what is asked for of a page of metrics, as Prometheus does:
+// protobuf where the target offers it, since only that has native histograms, else
+// text.
+const exposition = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited;q=0.7," +
+	"text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+
 // Scrape fetches the page once.
 func (s *Source) Scrape(ctx context.Context) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
-	p, err := s.target.get(ctx, s.path)
+	p, err := s.target.get(ctx, s.path, exposition)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return p, fmt.Errorf("no reply within %s", scrapeTimeout)
 	}

@@ -161,14 +161,17 @@ func (p *page) Frame(f wire.Frame) bool {
 // Terminal implements wire.Sink.
 func (p *page) Terminal() {}
 
+// anyType accepts whatever the target answers with.
+const anyType = "*/*"
+
 // fetch gets or posts something small by the same connections, with the same
 // headers as the requests that are measured.
-func (t *Target) fetch(ctx context.Context, method, path string, body []byte) (*page, error) {
+func (t *Target) fetch(ctx context.Context, method, path, accept string, body []byte) (*page, error) {
 	h := t.header.Clone()
 	if body == nil {
 		h.Del("Content-Type")
 	}
-	h.Set("Accept", "*/*")
+	h.Set("Accept", accept)
 	for try := range 2 {
 		p, a := &page{}, record.Attempt{}
 		err := t.client.Do(ctx, &a, &wire.Request{Method: method, Path: path, Header: h, Body: body, Fresh: try > 0}, p)
