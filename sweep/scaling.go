@@ -133,7 +133,11 @@ func knee(out *result.Scaling, load []float64, sample [][]float64, shape stat.Cu
 		return
 	}
 	at, ok := stat.Kneedle(load, medians(sample, nil), shape, stat.KneedleSensitivity)
-	if !ok {
+	switch {
+	case !ok && out.Over == "rate":
+		out.KneeText = "no knee among the STABLE points: latency takes off where a load is no longer stable. assay capacity searches for the rate that an objective allows"
+		return
+	case !ok:
 		out.KneeText = "no knee in this range: the curve does not bend enough. Sweep higher loads"
 		return
 	}
