@@ -56,8 +56,9 @@ type apiReply struct {
 }
 
 type apiSeries struct {
-	Metric map[string]string `json:"metric"`
-	Values []apiSample       `json:"values"`
+	Metric     map[string]string `json:"metric"`
+	Values     []apiSample       `json:"values"`
+	Histograms []apiHistogram    `json:"histograms"`
 }
 
 // apiSample is [seconds, "value"].
@@ -90,7 +91,7 @@ func (s *apiSample) UnmarshalJSON(b []byte) error {
 // FromPrometheus makes pages of the reply to a [Catalogue.PrometheusQuery], in
 // order of targets and times. Samples of one target and one time are one page: a
 // Prometheus server stamps all samples of a scrape alike, unless the target sends
-// stamps of its own. Native histograms are left out.
+// stamps of its own. Native histograms become classic ones: see apiHistogram.
 func FromPrometheus(body []byte) ([]Historic, error) {
 	if len(body) > MaxBody {
 		return nil, fmt.Errorf("reading a reply of Prometheus: %w (%d bytes)", ErrTooLarge, len(body))
@@ -111,12 +112,22 @@ func FromPrometheus(body []byte) ([]Historic, error) {
 		if stem, part := cutPart(name); part == "_bucket" && s.Metric["le"] != "" {
 			histograms[stem] = true
 		}
-		for _, v := range s.Values {
-			key := pageKey{s.Metric["instance"], s.Metric["job"], v.at}
+		page := func(at int64) *stored {
+			key := pageKey{s.Metric["instance"], s.Metric["job"], at}
 			if pages[key] == nil {
 				pages[key] = &stored{lines: make(map[string][]string)}
 			}
-			pages[key].add(name, s.Metric, v.value)
+			return pages[key]
+		}
+		for _, v := range s.Values {
+			page(v.at).add(name, s.Metric, v.value)
+		}
+		if len(s.Histograms) > 0 {
+			histograms[name] = true
+			bounds := commonBounds(s.Histograms)
+			for i := range s.Histograms {
+				page(s.Histograms[i].at).addHistogram(name, s.Metric, &s.Histograms[i], bounds)
+			}
 		}
 	}
 	var out []Historic

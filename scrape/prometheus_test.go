@@ -130,6 +130,7 @@ func TestFromPrometheusRefuses(t *testing.T) {
 
 // FuzzFromPrometheus: no reply breaks it, and its pages can be parsed or refused.
 func FuzzFromPrometheus(f *testing.F) {
+	f.Add([]byte(nativeReply))
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"vllm:x_bucket","le":"1"},"values":[[1,"1"],[2,"NaN"]]}]}}`))
 	f.Add([]byte(`{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"a b","l\n":"\""},"values":[[1,"+Inf"]]}]}}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
