@@ -163,7 +163,10 @@ type view struct {
 }
 
 func (s *Stage) view() view {
-	v := view{all: s.rows.pointers()}
+	v := view{
+		all: s.rows.pointers(), due: make([]*row, 0, s.rows.n), sample: make([]*row, 0, s.rows.n),
+		judged: make([]*row, 0, s.rows.n), arrived: make([]int64, 0, s.rows.n),
+	}
 	if !slices.IsSortedFunc(v.all, inTimeOrder) {
 		slices.SortFunc(v.all, inTimeOrder)
 	}

@@ -221,8 +221,10 @@ func (c *reportCmd) sweep(e *env) error {
 }
 
 // concludeGC is how lazy the collector may be over records; see Tune for why it is
-// lazier while they are made.
-const concludeGC = 50
+// lazier while they are made. What is kept of a record has hardly a pointer, so
+// that a collection is cheap: of 1,000,000 records, 15 takes a quarter less memory
+// than 50 for a tenth more CPU.
+const concludeGC = 15
 
 // conclude computes everything from a run directory alone.
 func conclude(r *rundir.Run, f *statFlags) (*result.Run, error) {
