@@ -27,7 +27,7 @@ func sweepSheet(s *result.Sweep) *sheet {
 	sh.sweepGoodput(s)
 	sh.sweepValidity(s)
 	for i := range s.Scaling {
-		sh.scaling(&s.Scaling[i])
+		sh.scaling(&s.Scaling[i], s.Quick)
 	}
 	for _, stop := range s.Stops {
 		skipped := ""
@@ -264,8 +264,12 @@ func scalingWords(of string) string {
 	return of
 }
 
-func (sh *sheet) scaling(c *result.Scaling) {
-	sh.section("SCALING", prefixed("", c.Series), scalingWords(c.Of)+" over "+c.Over, times(len(c.Points), "point", "points")+", medians of the STABLE runs")
+func (sh *sheet) scaling(c *result.Scaling, quick bool) {
+	of := "medians of the STABLE runs"
+	if quick {
+		of = "the runs that are not UNSTABLE"
+	}
+	sh.section("SCALING", prefixed("", c.Series), scalingWords(c.Of)+" over "+c.Over, times(len(c.Points), "point", "points")+", "+of)
 	if c.Knee == nil {
 		sh.row("knee", cmp.Or(c.KneeText, none))
 	} else {

@@ -116,7 +116,7 @@ func open(state string) bool { return state != result.CellDone && state != resul
 // planned says how long n runs may take.
 func (s *sweepRun) planned(n int) string {
 	st := s.base.Stage
-	text := fmt.Sprintf("%d stages × %d repeats", len(s.stages), s.options.Repeats)
+	text := fmt.Sprintf("%s × %s", plural(len(s.stages), "stage"), plural(s.options.Repeats, "repeat"))
 	window := st.Duration
 	if window == 0 {
 		return fmt.Sprintf("%s: up to %d runs of %d requests each, warm-up (at most %s) and drain (at most %s) on top", text, n, st.Requests, st.WarmupMax, st.CooldownMax)
@@ -440,4 +440,11 @@ func gateCauses(r *result.SweepRun) map[string]string {
 		out["ledger"] = "attempts and rows differ"
 	}
 	return out
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
