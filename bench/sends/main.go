@@ -5,6 +5,7 @@
 //
 //	go run ./bench/sends
 //	go run ./bench/sends -rates 1000,5000 -duration 20s
+//	go run ./bench/sends -rates 1000 -scrape 1s -pairs 3   # without and with scraping, in turn
 //
 // Lateness is sent - scheduled, connection set-up left out, as in the client
 // verdict.
@@ -12,6 +13,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -66,23 +68,66 @@ func run(ctx context.Context) error {
 	rates := flag.String("rates", "500,1000,2000,5000", "arrivals per second (Poisson)")
 	duration := flag.Duration("duration", 10*time.Second, "measured window of each")
 	loop := flag.Bool("epoll", false, "the epoll transport instead of a goroutine a stream")
+	interval := flag.Duration("scrape", 0, "measure each rate without scraping, and with a scrape of a page of metrics every so often")
+	pairs := flag.Int("pairs", 1, "how often each pair is measured, with -scrape")
 	flag.Parse()
-	addr, stop, err := startServer(ctx)
+	addr, page, stop, err := startServer(ctx)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	fmt.Printf("%9s %9s  %9s %9s %9s  %9s  %6s  %s\n", "rate", "sends", "p50 us", "p99 us", "max us", "lag p99", "cores", "client verdict")
+	fmt.Printf("%9s %8s %9s  %9s %9s %9s  %9s  %6s  %s\n", "rate", "scraping", "sends", "p50 us", "p99 us", "max us", "lag p99", "cores", "client verdict")
 	for text := range strings.SplitSeq(*rates, ",") {
 		rate, err := strconv.ParseFloat(text, 64)
 		if err != nil || rate <= 0 {
 			return fmt.Errorf("-rates: %q is no rate", text)
 		}
-		if err := one(ctx, addr, rate, *duration, *loop); err != nil {
-			return err
+		m := measurement{addr: addr, rate: rate, window: *duration, loop: *loop}
+		if *interval == 0 {
+			*pairs = 1
+		}
+		for range *pairs {
+			if err := m.make(ctx); err != nil {
+				return err
+			}
+			if *interval == 0 {
+				continue
+			}
+			scraped := m
+			scraped.page, scraped.interval = page, *interval
+			if err := scraped.make(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
+}
+
+// measurement is one run.
+type measurement struct {
+	addr     string
+	rate     float64
+	window   time.Duration
+	loop     bool
+	page     string // URL of the metrics to scrape; empty: none
+	interval time.Duration
+}
+
+// exposition is a page of metrics of the size that a loaded vLLM with several
+// engines has: 200 KB.
+func exposition() []byte {
+	var b bytes.Buffer
+	for h := range 24 {
+		fmt.Fprintf(&b, "# HELP bench:histogram_%d_seconds A histogram.\n# TYPE bench:histogram_%d_seconds histogram\n", h, h)
+		for engine := range 4 {
+			for bound := range 20 {
+				fmt.Fprintf(&b, "bench:histogram_%d_seconds_bucket{engine=\"%d\",model_name=\"truth\",le=\"%d\"} %d\n", h, engine, 1<<bound, 1000*bound)
+			}
+			fmt.Fprintf(&b, "bench:histogram_%d_seconds_bucket{engine=\"%d\",model_name=\"truth\",le=\"+Inf\"} 20000\n", h, engine)
+			fmt.Fprintf(&b, "bench:histogram_%d_seconds_sum{engine=\"%d\",model_name=\"truth\"} 12345.678\nbench:histogram_%d_seconds_count{engine=\"%d\",model_name=\"truth\"} 20000\n", h, engine, h, engine)
+		}
+	}
+	return b.Bytes()
 }
 
 // serve is the child: it tells its address, and ends with its parent.
@@ -101,37 +146,72 @@ func serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(ln.Addr())
+	metrics, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	body := exposition()
+	go func() {
+		_ = http.Serve(metrics, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; version=0.0.4")
+			_, _ = w.Write(body)
+		}))
+	}()
+	fmt.Println(ln.Addr(), metrics.Addr())
 	return s.Serve(ctx, ln)
 }
 
-func startServer(ctx context.Context) (addr string, stop func(), err error) {
+func startServer(ctx context.Context) (addr, page string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	cmd := exec.CommandContext(ctx, self, roleServer)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return "", nil, err
+		return "", "", nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return "", nil, fmt.Errorf("starting the server: %w", err)
+		return "", "", nil, fmt.Errorf("starting the server: %w", err)
 	}
-	return strings.TrimSpace(line), func() { _ = in.Close(); _ = cmd.Wait() }, nil
+	addr, page, _ = strings.Cut(strings.TrimSpace(line), " ")
+	return addr, page, func() { _ = in.Close(); _ = cmd.Wait() }, nil
 }
 
-// one makes a whole run at a rate, and prints its line.
-func one(ctx context.Context, addr string, rate float64, window time.Duration, loop bool) (err error) {
+// sampler scrapes the page into the run's directory, by connections of its own.
+func (m *measurement) sampler(k *clock.Clock, w *rundir.Writer) (s *real.Sampler, done func() error, err error) {
+	endpoint, err := real.ParseEndpoint("http://" + m.page)
+	if err != nil {
+		return nil, nil, err
+	}
+	client, err := wire.NewClient(wire.Config{Scheme: endpoint.Scheme, Host: endpoint.Host, ConnMode: wire.ConnReuse, Clock: k})
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := w.Scrapes()
+	if err != nil {
+		client.Close()
+		return nil, nil, err
+	}
+	source := real.NewSource(real.NewTarget(endpoint, client, k, http.Header{}), "/metrics")
+	s = real.NewSampler([]*real.Source{source}, k, m.interval, func(p real.Scraped) {
+		_ = log.Append(rundir.Scrape{URL: p.URL, Round: p.Round, When: rundir.DuringLoad, Before: p.Page.Before, After: p.Page.After, Status: p.Page.Status}, p.Page.Body)
+	})
+	return s, func() error { client.Close(); return log.Close() }, nil
+}
+
+// make makes a whole run, and prints its line.
+func (m measurement) make(ctx context.Context) (err error) {
+	addr, rate, window, loop := m.addr, m.rate, m.window, m.loop
 	k := clock.Start()
 	// Two events, the first half a millisecond after the request.
 	endpoint, err := real.ParseEndpoint("http://" + addr + "/v1/chat/completions?events=2&every=500000&size=200")
@@ -182,6 +262,14 @@ func one(ctx context.Context, addr string, rate float64, window time.Duration, l
 		return err
 	}
 	health := real.Watch(target)
+	if m.page != "" {
+		sampler, done, err := m.sampler(k, writer)
+		if err != nil {
+			return err
+		}
+		sampler.Start(ctx)
+		defer func() { sampler.Stop(); _ = done() }()
+	}
 	st := experiment.NewStage(experiment.Plan{Name: "s", OpenLoop: true, Duration: window, Warmup: experiment.MSER5, WarmupMax: 5 * time.Second, CooldownMax: 10 * time.Second}, writer)
 	if err := errors.Join(runner.Run(ctx, st), st.Err()); err != nil {
 		return err
@@ -191,11 +279,11 @@ func one(ctx context.Context, addr string, rate float64, window time.Duration, l
 	if err := writer.Close(true, ""); err != nil {
 		return err
 	}
-	return show(writer.Dir(), rate, info)
+	return m.show(writer.Dir(), info)
 }
 
 // show reads the run back.
-func show(dir string, rate float64, info result.StageInfo) error {
+func (m *measurement) show(dir string, info result.StageInfo) error {
 	d, err := rundir.Open(dir)
 	if err != nil {
 		return err
@@ -219,7 +307,11 @@ func show(dir string, rate float64, info result.StageInfo) error {
 		lag = fmt.Sprintf("%.1f", *s.P99*1000)
 	}
 	h := &info.Health
-	fmt.Printf("%7.0f/s %9d  %9.1f %9.1f %9.0f  %9s  %6.2f  %s %s\n", rate, len(late), stat.Quantile(late, 0.5, stat.Type7), stat.Quantile(late, 0.99, stat.Type7),
+	scraping := "-"
+	if m.page != "" {
+		scraping = m.interval.String()
+	}
+	fmt.Printf("%7.0f/s %8s %9d  %9.1f %9.1f %9.0f  %9s  %6.2f  %s %s\n", m.rate, scraping, len(late), stat.Quantile(late, 0.5, stat.Type7), stat.Quantile(late, 0.99, stat.Type7),
 		late[len(late)-1], lag, float64(h.CPU)/float64(h.Elapsed), out.Client.Verdict, out.Client.Cause)
 	return nil
 }
