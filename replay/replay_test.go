@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"compress/gzip"
 	"fmt"
 	"math"
 	"os"
@@ -92,6 +93,10 @@ func TestReadRefuses(t *testing.T) {
 		{"bad JSON", "{\"input_toks\":1,\n", "f:1: ", nil},
 		{"JSON string", `{"input_toks":"1","output_toks":1,"queued_ts":1}`, `f:1:input_toks: "\"1\"" is no number`, nil},
 		{"JSON null", `{"input_toks":1,"output_toks":null,"queued_ts":1}`, "f:1:output_toks: missing", nil},
+		{"JSON key missing", `{"prompt":1,"output_toks":1,"queued_ts":1}`, `f:1: there is no "input_toks" in output_toks,prompt,queued_ts; map one`, nil},
+		{"JSON array", `[{"input_toks":1}]`, "f: a JSON array: want one object a line", nil},
+		{"broken gzip", "\x1f\x8bxx", "reading f: ", nil},
+		{"cut gzip", zipped(header + "1,1,1,1,1\n")[:40], "f", nil},
 		{"one column for two fields", header, `column "x" is mapped to input_toks and to output_toks`, Columns{Input: "x", Output: "x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,6 +105,30 @@ func TestReadRefuses(t *testing.T) {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
 		})
+	}
+}
+
+// zipped is text as gzip makes it.
+func zipped(text string) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(text)) // a strings.Builder takes everything
+	_ = z.Close()
+	return b.String()
+}
+
+func TestReadGzip(t *testing.T) {
+	for name, text := range map[string]string{
+		"CSV":        "input_toks,output_toks,queued_ts\n7,2,5\n",
+		"JSON lines": `{"input_toks":7,"output_toks":2,"queued_ts":5}`,
+	} {
+		want, err := Read(strings.NewReader(text), "f", nil)
+		if err != nil || len(want) != 1 {
+			t.Fatalf("%s: %v, %v", name, want, err)
+		}
+		if got, err := Read(strings.NewReader(zipped(text)), "f", nil); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s zipped: %v, %v", name, got, err)
+		}
 	}
 }
 

@@ -3,11 +3,13 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -101,7 +103,7 @@ const maxTokens = 100_000_000
 type source func(columns []column, text []string) (line int, err error)
 
 // Read reads a recording of JSON lines or of CSV with a header; which of them,
-// its first character tells. Columns that it does not know are passed over. Rows
+// its first character tells; either may be gzipped. Columns that it does not know are passed over. Rows
 // come back in the order of arrival. An error names the place as
 // name:line:column name.
 func Read(r io.Reader, name string, c Columns) ([]Row, error) {
@@ -109,7 +111,10 @@ func Read(r io.Reader, name string, c Columns) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := bufio.NewReaderSize(r, 1<<16)
+	in, err := plain(r, name)
+	if err != nil {
+		return nil, err
+	}
 	next, err := open(in, name)
 	if err != nil {
 		return nil, err
@@ -171,7 +176,7 @@ func parse(columns []column, text []string) (p parsedRow, at int, err error) {
 		}
 		x, err := strconv.ParseFloat(s, 64)
 		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return p, i, fmt.Errorf("%q is no number", clip(s))
+			return p, i, fmt.Errorf("%q is no number", s[:min(len(s), 40)])
 		}
 		p.value[i] = x
 	}
@@ -198,8 +203,8 @@ func parse(columns []column, text []string) (p parsedRow, at int, err error) {
 }
 
 func clip(s string) string {
-	if len(s) > 40 {
-		return s[:40] + "..."
+	if len(s) > 200 {
+		return s[:200] + "..."
 	}
 	return s
 }
@@ -237,6 +242,19 @@ func rows(parsed []parsedRow, columns []column) []Row {
 	return out
 }
 
+// plain undoes gzip, which its first two bytes tell (RFC 1952).
+func plain(r io.Reader, name string) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, 1<<16)
+	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
+		return in, nil // too short for gzip: what follows says what is wrong
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return bufio.NewReaderSize(z, 1<<16), nil
+}
+
 // open tells JSON lines from CSV.
 func open(in *bufio.Reader, name string) (source, error) {
 	if bom, err := in.Peek(3); err == nil && string(bom) == "\xef\xbb\xbf" {
@@ -249,8 +267,11 @@ func open(in *bufio.Reader, name string) (source, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	if first[0] == '{' {
+	switch first[0] {
+	case '{':
 		return jsonLines(in, name), nil
+	case '[':
+		return nil, fmt.Errorf("%s: a JSON array: want one object a line, as jq -c '.[]' makes it", name)
 	}
 	return table(in, name)
 }
@@ -274,7 +295,12 @@ func jsonLines(in io.Reader, name string) source {
 				return n, fmt.Errorf("%s:%d: %w", name, n, err)
 			}
 			for i, c := range columns {
-				text[i] = string(object[c.name])
+				value, ok := object[c.name]
+				if !ok && !c.optional {
+					known := strings.Join(slices.Sorted(maps.Keys(object)), ",")
+					return n, fmt.Errorf("%s:%d: there is no %q in %s; map one with FIELD=COLUMN", name, n, c.name, clip(known))
+				}
+				text[i] = string(value)
 			}
 			return n, nil
 		}

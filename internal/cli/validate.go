@@ -108,7 +108,8 @@ func (c *validateCmd) readMeta() error {
 	if c.File == "-" {
 		return nil
 	}
-	base := strings.TrimSuffix(c.File, filepath.Ext(c.File))
+	base := strings.TrimSuffix(c.File, ".gz")
+	base = strings.TrimSuffix(base, filepath.Ext(base))
 	path := strings.TrimSuffix(base, ".requests") + ".meta.json"
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
