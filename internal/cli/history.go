@@ -25,6 +25,9 @@ type history struct {
 	catalog *scrape.Catalogue
 	log     *rundir.ScrapeWriter
 	began   record.Stamp // the load
+	// ahead is how far the clock of the Prometheus server is ahead of ours, no less
+	// than lo and no more than hi; known once a reply had a Date.
+	ahead clockSkew
 
 	first []scrape.Historic // newest page of each instance before the load
 }
@@ -93,6 +96,7 @@ func (h *history) pages(ctx context.Context) ([]scrape.Historic, error) {
 	if err != nil {
 		return nil, err
 	}
+	h.ahead.narrow(&p, h.run.clock.Epoch())
 	pages, err := scrape.FromPrometheus(p.Body)
 	if err != nil && p.Status != http.StatusOK {
 		return nil, fmt.Errorf("HTTP %d: %w", p.Status, err)
@@ -109,7 +113,12 @@ func (h *history) finish(ctx context.Context) *result.ServerAccount {
 		out.Text = "no account: " + err.Error()
 	}
 	where := redactedURL(h.run.cfg.Metrics.Prometheus)
-	for _, s := range rounds(pages, where, h.run.clock.Epoch(), h.began, drained) {
+	if by := h.ahead.correction(); by != 0 {
+		h.run.writer.Meta().Warnings = append(h.run.writer.Meta().Warnings, result.Warning{Code: "prometheus-clock", Text: fmt.Sprintf(
+			"the clock of the Prometheus server is ahead of ours by %.1f to %.1f s: the times of its samples were moved by %.1f s",
+			h.ahead.lo.Seconds(), h.ahead.hi.Seconds(), by.Seconds())})
+	}
+	for _, s := range rounds(pages, where, h.run.clock.Epoch().Add(h.ahead.correction()), h.began, drained) {
 		if err := h.log.Append(s.Scrape, s.body); err != nil {
 			out.Text = "the account is not whole: " + err.Error()
 			break
@@ -141,10 +150,39 @@ func (h *history) await(ctx context.Context, after record.Stamp) ([]scrape.Histo
 	}
 }
 
-// stamp is a time of the Prometheus server on the clock of the run. The two wall
-// clocks may differ.
+// stamp is a time of the Prometheus server on the clock of the run.
 func (h *history) stamp(t time.Time) record.Stamp {
-	return record.Stamp(t.Sub(h.run.clock.Epoch()))
+	return record.Stamp(t.Sub(h.run.clock.Epoch()) - h.ahead.correction())
+}
+
+// clockSkew bounds how far another clock is ahead, by the Date of its replies,
+// which is cut to the second.
+type clockSkew struct {
+	lo, hi time.Duration
+	known  bool
+}
+
+// narrow takes one more reply.
+func (c *clockSkew) narrow(p *real.Page, epoch time.Time) {
+	var page scrape.Scrape
+	page.ReadHeader(p.Header)
+	lo, hi, ok := page.Skew(epoch.Add(time.Duration(p.Before)), epoch.Add(time.Duration(p.After)))
+	switch {
+	case !ok:
+	case !c.known:
+		c.lo, c.hi, c.known = lo, hi, true
+	default:
+		c.lo, c.hi = max(c.lo, lo), min(c.hi, hi)
+	}
+}
+
+// correction is the middle of the bounds, if they say for sure that the clocks
+// differ; else 0.
+func (c *clockSkew) correction() time.Duration {
+	if !c.known || c.lo > c.hi || c.lo <= 0 && c.hi >= 0 {
+		return 0
+	}
+	return c.lo + (c.hi-c.lo)/2
 }
 
 // all reports whether every instance has a page from after a moment.
