@@ -88,6 +88,8 @@ func (r *Run) read(yield func(*record.Attempt, []record.Event) bool) error {
 
 	r.seen = 0
 	lines := bufio.NewReaderSize(f, 1<<18)
+	var codec record.Decoder
+	var a record.Attempt
 	for n := 1; ; n++ {
 		line, err := readLine(lines)
 		if err == io.EOF && len(line) == 0 {
@@ -96,8 +98,7 @@ func (r *Run) read(yield func(*record.Attempt, []record.Event) bool) error {
 		if err != nil && err != io.EOF {
 			return fmt.Errorf("reading %s: %w", recordsFile, err)
 		}
-		var a record.Attempt
-		if jerr := json.Unmarshal(line, &a); jerr != nil {
+		if jerr := codec.Decode(line, &a); jerr != nil {
 			if err == io.EOF {
 				why := "the run died while it was written"
 				if r.Meta.Complete {
