@@ -3,7 +3,7 @@
 // the attainment in runs of many hours, found by bisection.
 //
 //	go run ./bench/capacity
-//	go run ./bench/capacity -seeds 5 -hours 8
+//	go run ./bench/capacity -only cap -seeds 2 -hours 1
 package main
 
 import (
@@ -40,17 +40,21 @@ func problems() []problem {
 func main() {
 	seeds := flag.Int("seeds", 3, "searches of each problem")
 	hours := flag.Int("hours", 4, "virtual hours of every run behind the truth")
+	only := flag.String("only", "", "the problems whose names hold this text")
 	flag.Parse()
-	if err := compare(*seeds, *hours); err != nil {
+	if err := compare(*only, *seeds, *hours); err != nil {
 		fmt.Fprintln(os.Stderr, "capacity:", err)
 		os.Exit(1)
 	}
 }
 
-func compare(seeds, hours int) error {
+func compare(only string, seeds, hours int) error {
 	fmt.Println("| problem | seed | truth | passes | fails | answer off by | interval holds the truth | runs | virtual time |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|")
 	for _, p := range problems() {
+		if !strings.Contains(p.name, only) {
+			continue
+		}
 		var found []result.Capacity
 		for seed := 1; seed <= seeds; seed++ {
 			var c result.Capacity
