@@ -333,7 +333,10 @@ func (c *sweepCmd) resume(s *sweepRun) error {
 	}
 	m := &d.Meta
 	s.axes, s.options.Repeats, s.options.Quick, s.options.NoStop = m.Axes, m.Repeats, m.Quick, m.NoStop
-	return s.plan()
+	if err := s.plan(); err != nil {
+		return err
+	}
+	return checkCells(d, s.stages)
 }
 
 // plainEngine reports whether no flag of the engine was given.

@@ -316,6 +316,16 @@ func printSweep(e *env, out *result.Sweep, asJSON bool) error {
 	return report.Sweep(e.stdout, out, reportOptions(e.stdout))
 }
 
+// checkCells refuses a sweep.json whose cells are not of its axes.
+func checkCells(d *rundir.Sweep, stages []sweep.Stage) error {
+	for _, c := range d.Meta.Cells {
+		if c.Index < 0 || c.Index >= len(stages) || stages[c.Index].Name != c.Stage {
+			return usagef("%s: cell %q, repeat %d is not of the axes", filepath.Join(d.Dir, "sweep.json"), c.Stage, c.Repeat)
+		}
+	}
+	return nil
+}
+
 // concludeSweep makes the report of a sweep from its directory alone.
 func concludeSweep(d *rundir.Sweep, f *statFlags) (*result.Sweep, error) {
 	m := &d.Meta
@@ -329,11 +339,11 @@ func concludeSweep(d *rundir.Sweep, f *statFlags) (*result.Sweep, error) {
 	if !out.Complete && out.Ended == "" {
 		out.Ended = "it died, or is not over yet"
 	}
+	if err := checkCells(d, stages); err != nil {
+		return nil, err
+	}
 	var runs []sweep.Run
 	for _, c := range m.Cells {
-		if c.Index < 0 || c.Index >= len(stages) || stages[c.Index].Name != c.Stage {
-			return nil, usagef("%s: cell %q, repeat %d is not of the axes", filepath.Join(d.Dir, "sweep.json"), c.Stage, c.Repeat)
-		}
 		r := sweep.Run{
 			Cell:   sweep.Cell{Stage: c.Index, Repeat: c.Repeat},
 			Result: result.SweepRun{Seed: c.Seed, State: c.State, Run: c.Run, Error: c.Error},
