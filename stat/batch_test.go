@@ -98,12 +98,13 @@ func TestCoverage(t *testing.T) {
 	}{
 		{"mean, independent", 100, ar(1000, 0), 0, meanInterval, .98, 1, .92, .99},
 		{"mean, phi 0.9", 50, ar(5000, .9), 0, meanInterval, .95, 1, .91, .99},
-		{"mean, phi 0.98 in 200", 200, ar(200, .98), 0, meanInterval, 0, .02, 0, 1},
+		{"mean, phi 0.98 in 200", 200, ar(200, .98), 0, meanInterval, 0, .1, 0, 1},
 		{"mean, queue", 20, queue(20_000), 4, meanInterval, .9, 1, .84, 1},
 		{"median, phi 0.9", 100, ar(2000, .9), 0, quantileInterval(.5), .95, 1, .91, 1},
 		{"p99, independent", 200, ar(1000, 0), p99, quantileInterval(.99), .93, 1, .94, 1},
-		{"p99, phi 0.5", 100, ar(2000, .5), p99, quantileInterval(.99), .95, 1, .93, 1},
-		{"p99, phi 0.9", 25, ar(5000, .9), p99, quantileInterval(.99), .85, 1, .94, 1},
+		{"p99, phi 0.5", 100, ar(2000, .5), p99, quantileInterval(.99), .8, 1, .93, 1},
+		{"p99, phi 0.9", 25, ar(20_000, .9), p99, quantileInterval(.99), .9, 1, .94, 1},
+		{"p99, phi 0.9 in 5,000", 25, ar(5000, .9), p99, quantileInterval(.99), 0, .02, 0, 1},
 		{"p99, phi 0.98 in 5,000", 30, ar(5000, .98), p99, quantileInterval(.99), 0, .02, 0, 1},
 		{"p99, queue", 8, queue(50_000), wait(.99), quantileInterval(.99), .7, 1, .8, 1},
 		{"p99, queue in 1,000", 100, queue(1000), wait(.99), quantileInterval(.99), 0, .03, 0, 1},
@@ -136,7 +137,6 @@ func TestIntervalRefusals(t *testing.T) {
 	}{
 		"mean of 19":          {func() (Interval, bool) { return MeanInterval(noise[:19], .95) }, TooFewBatches},
 		"mean of nothing":     {func() (Interval, bool) { return MeanInterval(nil, .95) }, TooFewBatches},
-		"mean of 25":          {func() (Interval, bool) { return MeanInterval(noise[:25], .95) }, TooFewEffective},
 		"mean of a drift":     {func() (Interval, bool) { return MeanInterval(ramp(2000), .95) }, StillDependent},
 		"quantile of a drift": {func() (Interval, bool) { return quantile(ramp(2000), .5, .95) }, StillDependent},
 		"p99 of 300":          {func() (Interval, bool) { return quantile(noise[:300], .99, .95) }, TooFewEffective},
@@ -300,7 +300,12 @@ func TestResidualCorrelation(t *testing.T) {
 		if r > 0 {
 			inflated++
 		}
-		near(t, "long-run variance", c.longRun, Variance(means)*float64(c.length)*(1+r)/(1-r), 1e-9)
+		// Never below what the chosen batches say, nor what twenty do.
+		want := Variance(means) * float64(c.length) * (1 + r) / (1 - r)
+		twenty := BatchMeans(x, MinBatches)
+		q := max(0, Autocorrelation(twenty, 1))
+		want = max(want, Variance(twenty)*float64(len(x)/MinBatches)*(1+q)/(1-q))
+		near(t, "long-run variance", c.longRun, want, 1e-9)
 	}
 	if inflated == 0 {
 		t.Error("no case to look at")

@@ -109,6 +109,3 @@ func percentText(part, whole int) string {
 	}
 	return fmt.Sprintf("%.1f", percent(part, whole))
 }
-
-// stopping is filled in once a run can stop at an interval.
-func (b *bench) stopping(context.Context, []*traffic) error { return nil }

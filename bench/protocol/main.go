@@ -12,7 +12,7 @@
 //
 //	-runs 400          runs of each cell
 //	-seed 1000         the first of their seeds
-//	-parts verdicts    some parts only: verdicts, coverage, stopping
+//	-parts verdicts    some parts only: verdicts, coverage
 //	-parallel 2        runs at the same time
 package main
 
@@ -64,7 +64,7 @@ func run(ctx context.Context) error {
 	flag.Uint64Var(&b.truthSeed, "truth-seed", 1_000_000, "the first of their seeds")
 	loads := flag.String("loads", "0.5,0.8,0.9,1.1", "loads of the verdicts, as shares of capacity")
 	windows := flag.String("windows", "30s,60s,120s", "measured windows")
-	parts := flag.String("parts", "verdicts,coverage,stopping", "what to measure")
+	parts := flag.String("parts", "verdicts,coverage", "what to measure")
 	flag.Parse()
 	if b.runs < 1 || b.parallel < 1 || b.truthRuns < 1 {
 		return errors.New("-runs, -parallel and -truth-runs: want counts from 1")
@@ -86,7 +86,7 @@ func run(ctx context.Context) error {
 	for _, p := range []struct {
 		name string
 		do   func(context.Context, []*traffic) error
-	}{{"verdicts", b.verdicts}, {"coverage", b.coverage}, {"stopping", b.stopping}} {
+	}{{"verdicts", b.verdicts}, {"coverage", b.coverage}} {
 		if !slices.Contains(strings.Split(*parts, ","), p.name) {
 			continue
 		}
