@@ -85,7 +85,7 @@ func (s *Series) occupy(from, to record.Stamp) {
 	}
 	s.at(first).busy += float64(first+1) - begin
 	s.at(last).busy += end - float64(last)
-	s.at(first + 1).whole++
+	s.at(first+1).whole++
 	s.at(last).whole--
 }
 
