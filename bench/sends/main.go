@@ -7,6 +7,9 @@
 //	go run ./bench/sends -rates 1000,5000 -duration 20s
 //	go run ./bench/sends -rates 1000 -scrape 1s -pairs 3   # without and with scraping, in turn
 //
+// On Linux with two cores or more the server has the first core and the client the
+// second (-pin=false: both have all).
+//
 // Lateness is sent - scheduled, connection set-up left out, as in the client
 // verdict.
 package main
@@ -30,6 +33,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-bench/assay/bench/internal/pin"
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/internal/cli"
@@ -69,13 +73,20 @@ func run(ctx context.Context) error {
 	duration := flag.Duration("duration", 10*time.Second, "measured window of each")
 	loop := flag.Bool("epoll", false, "the epoll transport instead of a goroutine a stream")
 	interval := flag.Duration("scrape", 0, "measure each rate without scraping, and with a scrape of a page of metrics every so often")
+	pinned := flag.Bool("pin", true, "give server and client a core each")
 	pairs := flag.Int("pairs", 1, "how often each pair is measured, with -scrape")
 	flag.Parse()
-	addr, page, stop, err := startServer(ctx)
+	*pinned = *pinned && pin.Possible()
+	addr, page, stop, err := startServer(ctx, *pinned)
 	if err != nil {
 		return err
 	}
 	defer stop()
+	if *pinned {
+		if err := pin.Self(pin.ClientCore); err != nil {
+			return err
+		}
+	}
 	fmt.Printf("%9s %8s %9s  %9s %9s %9s  %9s  %6s  %s\n", "rate", "scraping", "sends", "p50 us", "p99 us", "max us", "lag p99", "cores", "client verdict")
 	for text := range strings.SplitSeq(*rates, ",") {
 		rate, err := strconv.ParseFloat(text, 64)
@@ -161,7 +172,7 @@ func serve(ctx context.Context) error {
 	return s.Serve(ctx, ln)
 }
 
-func startServer(ctx context.Context) (addr, page string, stop func(), err error) {
+func startServer(ctx context.Context, pinned bool) (addr, page string, stop func(), err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", "", nil, err
@@ -176,7 +187,11 @@ func startServer(ctx context.Context) (addr, page string, stop func(), err error
 	if err != nil {
 		return "", "", nil, err
 	}
-	if err := cmd.Start(); err != nil {
+	start := cmd.Start
+	if pinned {
+		start = func() error { return pin.StartOn(pin.ServerCore, cmd.Start) }
+	}
+	if err := start(); err != nil {
 		return "", "", nil, err
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-bench/assay/bench/internal/pin"
 	"github.com/assay-bench/assay/internal/calibrate"
 	"github.com/assay-bench/assay/internal/clock"
 )
@@ -41,7 +42,7 @@ func newBench(ctx context.Context, p *plan) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &bench{plan: p, self: self, pinned: p.pin && canPin()}
+	b := &bench{plan: p, self: self, pinned: p.pin && pin.Possible()}
 	where, err := json.Marshal(p.place)
 	if err != nil {
 		return nil, err
@@ -55,7 +56,7 @@ func newBench(ctx context.Context, p *plan) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := b.start(b.server, serverCore); err != nil {
+	if err := b.start(b.server, pin.ServerCore); err != nil {
 		return nil, fmt.Errorf("starting the truth server: %w", err)
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -71,18 +72,12 @@ func (b *bench) close() {
 	_ = b.server.Wait()
 }
 
-// The cores of the two processes.
-const (
-	serverCore = 0
-	clientCore = 1
-)
-
 // start starts a child, on that core if children are pinned.
 func (b *bench) start(cmd *exec.Cmd, core int) error {
 	if !b.pinned {
 		return cmd.Start()
 	}
-	return startOn(core, cmd.Start)
+	return pin.StartOn(core, cmd.Start)
 }
 
 func (b *bench) intro() {
@@ -147,7 +142,7 @@ func (b *bench) childOf(ctx context.Context, j job) (*calibrate.Figures, error) 
 	cmd.Stderr = os.Stderr
 	var out strings.Builder
 	cmd.Stdout = &out
-	if err := b.start(cmd, clientCore); err != nil {
+	if err := b.start(cmd, pin.ClientCore); err != nil {
 		return nil, err
 	}
 	if err := cmd.Wait(); err != nil {
