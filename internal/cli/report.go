@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"golang.org/x/term"
 
@@ -23,11 +25,13 @@ import (
 )
 
 type reportCmd struct {
-	Dir string `arg:"" help:"A run directory."`
+	Dir string `arg:"" help:"A run directory, the directory of a sweep, or a folder of runs (with --label)."`
 	statFlags
 	Format string `default:"text" enum:"text,markdown,html,json,csv,openmetrics,perfetto,peers,vllm,vllm-json" help:"text, markdown, html (one file with pictures), json, csv (a line a stage), openmetrics, perfetto (lanes of requests, for ui.perfetto.dev), peers (what other tools would print of these requests), vllm (the block of vllm bench serve), vllm-json (its result file)."`
 	JSON   bool   `name:"json" help:"The same as --format json."`
 	Stage  string `placeholder:"NAME" help:"Only this stage of the run."`
+	Window string `placeholder:"2s..8s" help:"A part of the measured window instead of all of it, from its start; the report says that it was chosen afterwards."`
+	Label  string `placeholder:"KEY=VALUE" help:"Of a folder of runs, those with this label, one report after the other."`
 	All    bool   `name:"all-phases" help:"For peers, vllm and vllm-json: take warm-up and cooldown too, as tools without phases do."`
 }
 
@@ -37,6 +41,8 @@ func (reportCmd) Help() string {
 when it ended; other limits, percentiles and forms can be chosen.
 
   assay report runs/X --slo ttft=500ms,tpot=50ms    other limits
+  assay report runs/X --window 5s..20s               a part of the measured window
+  assay report runs --label config=fp8              the runs of a folder with that label
   assay report runs/X --format html > report.html   with pictures
   assay report runs/X --format peers                which tool would have said what, and why
   assay report runs/X --format perfetto > x.json    open in ui.perfetto.dev`
@@ -47,9 +53,76 @@ func (c *reportCmd) Run(e *env) error {
 	if rundir.IsSweep(c.Dir) {
 		return c.sweep(e)
 	}
-	r, err := rundir.Open(c.Dir)
+	if c.Label != "" {
+		return c.labelled(e)
+	}
+	return c.one(e, c.Dir)
+}
+
+// labelled prints the runs of a folder that have a label.
+func (c *reportCmd) labelled(e *env) error {
+	key, value, ok := strings.Cut(c.Label, "=")
+	if !ok || key == "" {
+		return usagef("--label %q: want KEY=VALUE", c.Label)
+	}
+	dirs, err := runDirs(c.Dir)
+	if err != nil {
+		return err
+	}
+	found := 0
+	for _, dir := range dirs {
+		r, err := rundir.Open(dir)
+		if err != nil {
+			return usageError{err}
+		}
+		if v, ok := r.Meta.Labels[key]; !ok || v != value {
+			continue
+		}
+		if found++; found > 1 && c.Format == "text" && !c.JSON {
+			fmt.Fprintln(e.stdout)
+		}
+		if err := c.one(e, dir); err != nil {
+			return err
+		}
+	}
+	if found == 0 {
+		return usagef("--label %s: none of the %d runs at or below %s has it", c.Label, len(dirs), c.Dir)
+	}
+	return nil
+}
+
+// window narrows the windows of a run to a part of them.
+func (c *reportCmd) window(r *rundir.Run) error {
+	if c.Window == "" {
+		return nil
+	}
+	fromText, toText, ok := strings.Cut(c.Window, "..")
+	from, err := time.ParseDuration(fromText)
+	to, terr := time.ParseDuration(toText)
+	if !ok || err != nil || terr != nil || from < 0 || to <= from {
+		return usagef("--window %q: want FROM..TO, as in 2s..8s", c.Window)
+	}
+	for i := range r.Meta.Stages {
+		st := &r.Meta.Stages[i]
+		if whole := st.Window.Length(); st.WindowClosed == "" || to > whole {
+			return usagef("--window %s: the measured window of %s is %s long", c.Window, st.Name, whole.Round(time.Millisecond))
+		}
+		st.Window.End = st.Window.Start.Add(to)
+		st.Window.Start = st.Window.Start.Add(from)
+	}
+	r.Meta.Warnings = append(r.Meta.Warnings, result.Warning{Code: "window", Text: fmt.Sprintf(
+		"the window is a part of the measured one, %s from its start, and was chosen afterwards: whoever looks for a good one finds it", c.Window)})
+	return nil
+}
+
+// one prints the report of a run.
+func (c *reportCmd) one(e *env, dir string) error {
+	r, err := rundir.Open(dir)
 	if err != nil {
 		return usageError{err}
+	}
+	if err := c.window(r); err != nil {
+		return err
 	}
 	if c.JSON {
 		c.Format = "json"
