@@ -45,3 +45,17 @@ func hypothesis(word string) string {
 	}
 	return "not decidable"
 }
+
+// sweepDiagnosis is a hypothesis on what grows with the load.
+func (sh *sheet) sweepDiagnosis(d *result.SweepDiagnosis) {
+	sh.section("DIAGNOSIS", d.Series, "a hypothesis on what grows with the load: "+hypothesis(d.Hypothesis))
+	for _, text := range d.For {
+		sh.row("  for", text)
+	}
+	for _, text := range d.Against {
+		sh.row("  against", text)
+	}
+	for _, text := range d.Next {
+		sh.row("next", text)
+	}
+}

@@ -36,6 +36,9 @@ func sweepSheet(s *result.Sweep) *sheet {
 		}
 		sh.section("STOPPED", prefixed("at ", stop.Stage), stop.Text+" ["+stop.Rule+"]", skipped)
 	}
+	for i := range s.Diagnosis {
+		sh.sweepDiagnosis(&s.Diagnosis[i])
+	}
 	sh.warningList(s.Warnings)
 	sh.sweepFiles(s.Dir, s.Complete, "sweep")
 	sh.sweepBanner(s)
@@ -103,7 +106,7 @@ func (sh *sheet) sweepFiles(dir string, complete bool, command string) {
 		return
 	}
 	sh.add(verbatim{"FILES", dir})
-	sh.row("", "sweep.json: plan and states", "one directory a run", "report.json", "report.md")
+	sh.row("", "sweep.json: plan and states", "one directory a run", "report.html: with pictures", "report.json", "report.md")
 	sh.add(verbatim{"again", "assay report " + shellWord(dir)})
 	if !complete {
 		sh.add(verbatim{"go on", "assay " + command + " --resume " + shellWord(dir)})

@@ -77,8 +77,11 @@ func (c *curve) pictures(r *result.Sweep) []picture {
 		suffix = ", " + c.name
 	}
 	runs := fmt.Sprintf("client boundary; medians over up to %d runs, small marks are the least and the most of them", r.Repeats)
+	low, high := *c.stages[0].Load, *c.stages[len(c.stages)-1].Load
 	plot := func(title, y string) *chart.Plot {
-		return &chart.Plot{Title: title + suffix, X: chart.Axis{Label: axisName(r)}, Y: chart.Axis{Label: y}}
+		// Loads are doubled, as a rule: each step is as wide as the one before.
+		x := chart.Axis{Label: axisName(r), Log: low > 0 && high/low >= 8}
+		return &chart.Plot{Title: title + suffix, X: x, Y: chart.Axis{Label: y}}
 	}
 	throughput := plot("Output throughput", "tokens/s")
 	c.add(throughput, "output tokens/s", "s1", func(s *result.SweepStage) *result.Spread { return s.OutputTPS })

@@ -32,6 +32,7 @@ type Sweep struct {
 	Stages       []SweepStage     `json:"stages"`
 	Stops        []SweepStop      `json:"stops,omitempty"`
 	Scaling      []Scaling        `json:"scaling,omitempty"`
+	Diagnosis    []SweepDiagnosis `json:"diagnosis,omitempty"`
 	Check        *InstrumentCheck `json:"check,omitempty"`
 	Warnings     []Warning        `json:"warnings,omitempty"`
 }
@@ -70,6 +71,20 @@ type SweepStage struct {
 	InFlight    *Spread `json:"in_flight_mean"`
 	Goodput     *Spread `json:"goodput_percent"`
 	GoodputRate *Spread `json:"goodput_rate"`
+	// ServerQueue and ServerPrefill are the server's own means over each run's
+	// window: another boundary. nil where it does not tell.
+	ServerQueue   *Spread `json:"server_queue_mean_ms,omitempty"`
+	ServerPrefill *Spread `json:"server_prefill_mean_ms,omitempty"`
+}
+
+// SweepDiagnosis is a hypothesis on what grows with the load of a series.
+type SweepDiagnosis struct {
+	Series     string   `json:"series"`
+	Hypothesis string   `json:"hypothesis"`
+	For        []string `json:"for,omitempty"`
+	Against    []string `json:"against,omitempty"`
+	// Next is what to measure to decide.
+	Next []string `json:"next"`
 }
 
 // SweepRun is one run of a stage.

@@ -71,6 +71,7 @@ func summarise(into *result.SweepStage, runs []*result.Stage, quick bool) {
 		{&into.TTFTp50, TTFTp50}, {&into.TTFTp99, TTFTp99}, {&into.TPOTMean, TPOTMean}, {&into.E2Ep50, E2Ep50},
 		{&into.OutputTPS, perSecond("output_tps")}, {&into.RPS, perSecond("rps")}, {&into.InFlight, inFlight},
 		{&into.Goodput, goodput}, {&into.GoodputRate, goodputRate},
+		{&into.ServerQueue, serverMean("queue")}, {&into.ServerPrefill, serverMean("prefill")},
 	} {
 		*f.to = spread(runs, f.of)
 	}

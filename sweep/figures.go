@@ -71,6 +71,21 @@ func goodputRate(s *result.Stage) (float64, bool) {
 	return value(s.Goodput.Rate)
 }
 
+// serverMean is the mean of a quantity by the server's own account.
+func serverMean(quantity string) figure {
+	return func(s *result.Stage) (float64, bool) {
+		if s.Server == nil || s.Server.Window == nil {
+			return 0, false
+		}
+		for i := range s.Server.Window.Distributions {
+			if d := &s.Server.Window.Distributions[i]; d.Quantity == quantity && d.Hidden == "" {
+				return value(d.Mean)
+			}
+		}
+		return 0, false
+	}
+}
+
 // values of a figure in the runs that have it.
 func values(runs []*result.Stage, f figure) []float64 {
 	var out []float64

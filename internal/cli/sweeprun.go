@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -303,6 +304,10 @@ func (m *multi) warn(code, text string) {
 
 // report stores the report of a sweep and prints it.
 func (s *sweepRun) report(out *result.Sweep, asJSON bool) error {
+	var page bytes.Buffer
+	if err := errors.Join(report.SweepHTML(&page, out), rundir.WriteFile(filepath.Join(s.dir.Dir, "report.html"), page.Bytes())); err != nil {
+		return err
+	}
 	if err := s.store(out, func(f *os.File) error { return report.SweepMarkdown(f, out) }); err != nil {
 		return err
 	}
@@ -361,6 +366,7 @@ func concludeSweep(d *rundir.Sweep, f *statFlags) (*result.Sweep, error) {
 		runs = append(runs, r)
 	}
 	out.Stages, out.Scaling = sweep.Conclude(stages, runs, m.Quick, m.Seed)
+	out.Diagnosis = sweep.Diagnose(out.Stages)
 	return out, nil
 }
 
