@@ -118,7 +118,7 @@ func (c *check) server() {
 		}
 		return
 	}
-	s, err := newSources(nil, nil, time.Time{}, &result.Target{EngineVersion: c.in.EngineVersion, Model: c.in.Model})
+	s, err := newSources(nil, nil, time.Time{}, &result.Target{EngineVersion: c.in.EngineVersion, Model: c.in.Model}, nil)
 	if err != nil {
 		c.answer("catalogue", result.NotPossible, "", "%v", err)
 		return

@@ -3,6 +3,7 @@ package experiment
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -36,16 +37,17 @@ type sources struct {
 	bodies  Bodies
 	epoch   time.Time
 	catalog *scrape.Catalogue
-	version string // of the engine, as the target told it
-	model   string // that the requests ask for
+	version string            // of the engine, as the target told it
+	model   string            // that the requests ask for
+	labels  map[string]string // of the series that are read
 }
 
-func newSources(index []rundir.Scrape, bodies Bodies, epoch time.Time, t *result.Target) (*sources, error) {
+func newSources(index []rundir.Scrape, bodies Bodies, epoch time.Time, t *result.Target, labels map[string]string) (*sources, error) {
 	c, err := scrape.LoadCatalogue()
 	if err != nil {
 		return nil, err
 	}
-	s := &sources{bodies: bodies, epoch: epoch, catalog: c, version: t.EngineVersion, model: t.Model, when: make(map[int]rundir.When)}
+	s := &sources{bodies: bodies, epoch: epoch, catalog: c, version: t.EngineVersion, model: t.Model, labels: labels, when: make(map[int]rundir.When)}
 	for _, one := range index {
 		src := s.source(one.URL)
 		src.scrapes[one.Round] = one
@@ -111,6 +113,7 @@ func (s *sources) parse(number int) (r round, ok bool) {
 		page.At = scrape.At{Before: int64(one.Before), After: int64(one.After)}
 		page.ReadHeader(http.Header{"Date": {one.Date}, "Process-Start-Time-Unix": {one.Process}})
 		s.skew(src, page)
+		src.selectLabels(page, s.labels)
 		src.selectModel(page, s.model)
 		if src.engine == "" {
 			src.engine, src.told.Evidence = s.catalog.DetectEngine(page)
@@ -123,6 +126,19 @@ func (s *sources) parse(number int) (r round, ok bool) {
 		r.hi = max(r.hi, one.After)
 	}
 	return r, len(r.scrapes) > 0
+}
+
+// selectLabels keeps the series that the user asked for.
+func (src *source) selectLabels(page *scrape.Scrape, labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	var said []string
+	for _, label := range slices.Sorted(maps.Keys(labels)) {
+		page.KeepLabel(label, labels[label])
+		said = append(said, fmt.Sprintf("%s=%q", label, labels[label]))
+	}
+	src.told.Selected = "series of " + strings.Join(said, ", ") + " alone, as asked"
 }
 
 // selectModel keeps the series of the model that is asked for, where a target has

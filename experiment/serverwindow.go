@@ -26,7 +26,7 @@ func Server(i result.StageInfo, t *result.Target, epoch time.Time, index []rundi
 	if len(index) == 0 {
 		return out
 	}
-	s, err := newSources(index, bodies, epoch, t)
+	s, err := newSources(index, bodies, epoch, t, i.MetricsLabels)
 	if err != nil {
 		out.Text = err.Error()
 		return out

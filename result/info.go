@@ -25,6 +25,9 @@ type StageInfo struct {
 	CappedTime time.Duration  `json:"capped_time_ns,omitzero"`
 	Health     ClientHealth   `json:"client_health"`
 	Server     *ServerAccount `json:"server,omitempty"`
+	// MetricsLabels select the series of the server's metrics that are read: of each
+	// label the value; series without it are kept.
+	MetricsLabels map[string]string `json:"metrics_labels,omitempty"`
 	// Truth is the comparison with the log of the built-in engine, if it kept one.
 	Truth *Truth `json:"truth,omitempty"`
 }

@@ -16,7 +16,9 @@ type metricsConfig struct {
 	Headers []string `yaml:"headers,omitempty"`
 	// Interval between scrapes; 0 leaves it to the length of the window.
 	Interval time.Duration `yaml:"interval"`
-	Off      bool          `yaml:"off,omitempty"`
+	// Labels select the series that are read; series without such a label are kept.
+	Labels map[string]string `yaml:"labels,omitempty"`
+	Off    bool              `yaml:"off,omitempty"`
 	// Prometheus is a server that scrapes the engines; its stored samples are
 	// taken in place of our own scrapes. Selector narrows them.
 	Prometheus string `yaml:"prometheus,omitempty"`
@@ -25,12 +27,13 @@ type metricsConfig struct {
 
 // metricsFlags are those of commands that read the server's metrics.
 type metricsFlags struct {
-	MetricsURL     []string       `name:"metrics-url" placeholder:"URL" sep:"none" help:"Page of metrics; repeat it for every engine or replica behind the target (default: /metrics of the target)." group:"Server metrics"`
-	MetricsHeader  []string       `name:"metrics-header" placeholder:"NAME: VALUE" sep:"none" help:"Header for --metrics-url; other hosts than the target never see the target's headers." group:"Server metrics"`
-	Prometheus     *string        `placeholder:"URL" help:"Prometheus server that scrapes the engines: its raw samples are taken in place of our own scrapes." group:"Server metrics"`
-	Selector       *string        `name:"prometheus-selector" placeholder:"LABELS" help:"Labels that select the engines there, as in 'namespace=\"x\",pod=~\"llm-.*\"'." group:"Server metrics"`
-	ScrapeInterval *time.Duration `name:"scrape-interval" placeholder:"2s" help:"Between scrapes (default: a tenth of the window, 1s to 5s); the window's edges are scraped anyhow." group:"Server metrics"`
-	NoScrape       bool           `name:"no-scrape" help:"Do not read the server's metrics." group:"Server metrics"`
+	MetricsURL     []string          `name:"metrics-url" placeholder:"URL" sep:"none" help:"Page of metrics; repeat it for every engine or replica behind the target (default: /metrics of the target)." group:"Server metrics"`
+	MetricsHeader  []string          `name:"metrics-header" placeholder:"NAME: VALUE" sep:"none" help:"Header for --metrics-url; other hosts than the target never see the target's headers." group:"Server metrics"`
+	MetricsLabel   map[string]string `name:"metrics-label" placeholder:"NAME=VALUE" mapsep:"none" help:"Read only the series with this value of a label, as engine=0; those without the label are kept. The series of the model that is asked for are selected anyhow." group:"Server metrics"`
+	Prometheus     *string           `placeholder:"URL" help:"Prometheus server that scrapes the engines: its raw samples are taken in place of our own scrapes." group:"Server metrics"`
+	Selector       *string           `name:"prometheus-selector" placeholder:"LABELS" help:"Labels that select the engines there, as in 'namespace=\"x\",pod=~\"llm-.*\"'." group:"Server metrics"`
+	ScrapeInterval *time.Duration    `name:"scrape-interval" placeholder:"2s" help:"Between scrapes (default: a tenth of the window, 1s to 5s); the window's edges are scraped anyhow." group:"Server metrics"`
+	NoScrape       bool              `name:"no-scrape" help:"Do not read the server's metrics." group:"Server metrics"`
 }
 
 func (f *metricsFlags) put(c *config) error {
@@ -39,6 +42,12 @@ func (f *metricsFlags) put(c *config) error {
 		m.URLs = f.MetricsURL
 	}
 	m.Headers = append(m.Headers, f.MetricsHeader...)
+	for k, v := range f.MetricsLabel {
+		if m.Labels == nil {
+			m.Labels = make(map[string]string)
+		}
+		m.Labels[k] = v
+	}
 	put(&m.Prometheus, f.Prometheus)
 	put(&m.Selector, f.Selector)
 	put(&m.Interval, f.ScrapeInterval)

@@ -347,7 +347,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	account.start(ctx)
 	watched := &metered{journal: &journal{Stage: st, save: func(i result.StageInfo) error {
 		account.aim(i.Window)
-		i.Load = loadText(spec)
+		i.Load, i.MetricsLabels = loadText(spec), r.cfg.Metrics.Labels
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()
 	}, storeClock: r.storeClock}}
@@ -360,6 +360,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	}
 	info := st.Info(record.Stamp(r.clock.Now()))
 	info.Load, info.Health, info.CappedTime = loadText(spec), health.Read(), runner.CappedTime()
+	info.MetricsLabels = r.cfg.Metrics.Labels
 	info.Server = account.finish(ctx)
 	r.writer.Meta().Stages = []result.StageInfo{info}
 	r.writer.Meta().Target = r.info
