@@ -1,7 +1,9 @@
 package scrape
 
 import (
+	"cmp"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -142,5 +144,50 @@ func TestLookup(t *testing.T) {
 	}
 	if _, ok, note := c.Lookup("abacus", "1", TTFT, nil); ok || !strings.Contains(note, "abacus") {
 		t.Errorf("an unknown engine: %q", note)
+	}
+}
+
+// TestCatalogueAgainstRealVLLM holds the entries of the release against the page of
+// a vLLM 0.32 that had served requests (CPU build, prefix caching on, no speculative
+// decoding, per-request metrics on).
+func TestCatalogueAgainstRealVLLM(t *testing.T) {
+	body, err := os.ReadFile("testdata/vllm_0_32_after.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := Parse(body, "text/plain; version=1.0.0; charset=utf-8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := LoadCatalogue()
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, _ := c.Engine("vllm")
+	seen := make(map[Quantity]bool)
+	var missing []string
+	for _, e := range engine.Entries {
+		if seen[e.Quantity] {
+			continue
+		}
+		seen[e.Quantity] = true
+		found, ok, note := c.Lookup("vllm", "0.32.0", e.Quantity, page)
+		if !ok || !page.Has(found.Name) {
+			missing = append(missing, string(e.Quantity))
+			continue
+		}
+		if note != "" {
+			t.Errorf("%s: %s is not of this release by the catalogue: %s", e.Quantity, found.Name, note)
+		}
+		declared := page.Families[found.Name].GetType().String()
+		if want := cmp.Or(found.WireType, found.Type); !strings.EqualFold(declared, want) {
+			t.Errorf("%s is a %s on the wire, the catalogue says %s", found.Name, declared, want)
+		}
+	}
+	slices.Sort(missing)
+	// Only a server that speculates has these.
+	want := []string{"spec_accepted_tokens", "spec_draft_tokens", "spec_drafts"}
+	if !slices.Equal(missing, want) {
+		t.Errorf("not on the page: %v, want %v", missing, want)
 	}
 }
