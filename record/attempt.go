@@ -89,6 +89,12 @@ type Attempt struct {
 	RetryOf string `json:"retry_of,omitzero"`
 	// Retried: another attempt of the same request followed this one.
 	Retried bool `json:"retried,omitzero"`
+	// Session counts the sessions of a run from 0, Turn the requests of one from 1;
+	// Turn 0 is a request of no session. Turns is how many are planned: of a session
+	// that ended before its last turn, the others were never due.
+	Session int64 `json:"session,omitzero"`
+	Turn    int   `json:"turn,omitzero"`
+	Turns   int   `json:"turns,omitzero"`
 	// Stage names the load condition; Phase is where in it the attempt was scheduled.
 	Stage string `json:"stage"`
 	Phase Phase  `json:"phase"`

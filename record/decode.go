@@ -228,6 +228,12 @@ func (a *Attempt) field(key []byte) any {
 		return &a.RetryOf
 	case "retried":
 		return &a.Retried
+	case "session":
+		return &a.Session
+	case "turn":
+		return &a.Turn
+	case "turns":
+		return &a.Turns
 	case "stage":
 		return &a.Stage
 	case "phase":

@@ -22,6 +22,10 @@ type Prompt struct {
 type Request struct {
 	// Index counts the requests of a run from 0, in planned order.
 	Index int64
+	// Session counts the sessions of a run from 0, Turn the requests of one from 1,
+	// of Turns that are planned. Turn 0 is a request of no session.
+	Session     int64
+	Turn, Turns int
 	// PromptTokens is the prompt length that was asked for, in tokens.
 	PromptTokens int
 	// MaxTokens caps the output, in tokens. It is a cap, not a length.

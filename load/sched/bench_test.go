@@ -56,6 +56,11 @@ var loops = map[string]Config{
 	"think":  {Concurrency: 256, Think: func() int64 { return 1000 }},
 	"open":   {Gap: func() int64 { return 10 }},
 	"capped": {Gap: func() int64 { return 10 }, MaxInFlight: 256},
+	"sessions": {Concurrency: 256, After: func(r *record.Request) (record.Request, int64, bool) {
+		next := *r
+		next.Turn++
+		return next, 1000, next.Turn <= 5
+	}},
 }
 
 func TestStepsDoNotAllocate(t *testing.T) {

@@ -23,6 +23,15 @@
 // time for which the cap held arrivals back is counted: over it the loop was in
 // truth closed.
 //
+// # Sessions
+//
+// With [Config.After] the requests of the source are first turns of sessions. A
+// later turn is scheduled when the one before has ended plus its delay, and has no
+// other bound: a session holds its slot from its first turn to its last. In a
+// closed loop the slots are sessions; in an open one, then a partly open one
+// (Schroeder, Wierman and Harchol-Balter 2006), the arrivals and the cap are of
+// sessions. A turn that failed ends its session ([Scheduler.Abandoned]).
+//
 // The schedule of an open loop (times and requests) depends on its gaps and its
 // source alone, not on the order in which replies end.
 package sched

@@ -20,11 +20,12 @@ var update = flag.Bool("update", false, "write what the scenarios in testdata gi
 // TestScenarios plays each file of testdata: commands, a line "----", and what
 // the scheduler answers. Comments begin with #. The commands are
 //
-//	new [concurrency=N] [think=NS,NS…] [ramp=NS] [gaps=NS,NS…] [cap=N] [max=N] [source=N]
-//	start T | wake T | ended T SLOT | stop T | oldest T | capped
+//	new [concurrency=N] [think=NS,NS…] [ramp=NS] [gaps=NS,NS…] [cap=N] [max=N] [source=N] [turns=N,N…] [delays=NS,NS…]
+//	start T | wake T | ended T SLOT | abandoned T SLOT | stop T | oldest T | capped
 //
 // Lists are used in turn, again from the front when they end. source is how many
-// requests there are; unset it never ends.
+// requests there are; unset it never ends. turns makes sessions: as many turns each,
+// with a delay before each but the first. Requests are then named SESSION.TURN.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -101,6 +102,8 @@ func command(t *testing.T, s *Scheduler, words []string, out *bytes.Buffer) *Sch
 		actions = s.Wake(record.Stamp(arg(1)), nil)
 	case "ended":
 		actions = s.Ended(record.Stamp(arg(1)), int(arg(2)), nil)
+	case "abandoned":
+		actions = s.Abandoned(record.Stamp(arg(1)), int(arg(2)), nil)
 	case "stop":
 		actions = s.Stop(record.Stamp(arg(1)), nil)
 	case "oldest":
@@ -119,13 +122,20 @@ func command(t *testing.T, s *Scheduler, words []string, out *bytes.Buffer) *Sch
 		if a.Slot == NoSlot {
 			verb = "unsent"
 		}
-		fmt.Fprintf(out, "%s %d scheduled=%d slot=%d\n", verb, a.Request.Index, a.Scheduled, a.Slot)
+		name := fmt.Sprint(a.Request.Index)
+		if a.Request.Turn > 0 {
+			name = fmt.Sprintf("%d.%d", a.Request.Session, a.Request.Turn)
+		}
+		fmt.Fprintf(out, "%s %s scheduled=%d slot=%d\n", verb, name, a.Scheduled, a.Slot)
 	}
 	next := "none"
 	if at, ok := s.NextWake(); ok {
 		next = fmt.Sprint(at)
 	}
 	fmt.Fprintf(out, "in flight %d, scheduled %d, next wake %s", s.InFlight(), s.Scheduled(), next)
+	if s.cfg.After != nil {
+		fmt.Fprintf(out, ", sessions %d", s.Sessions())
+	}
 	if s.Idle() {
 		fmt.Fprint(out, ", idle")
 	}
@@ -135,6 +145,7 @@ func command(t *testing.T, s *Scheduler, words []string, out *bytes.Buffer) *Sch
 
 func newFromWords(t *testing.T, words []string) (*Scheduler, error) {
 	var cfg Config
+	var talks talks
 	requests := int64(-1)
 	for _, w := range words {
 		key, value, _ := strings.Cut(w, "=")
@@ -161,11 +172,48 @@ func newFromWords(t *testing.T, words []string) (*Scheduler, error) {
 			cfg.MaxRequests = list[0]
 		case "source":
 			requests = list[0]
+		case "turns":
+			talks.turns = list
+		case "delays":
+			talks.delays = list
 		default:
 			t.Fatalf("unknown setting %q", w)
 		}
 	}
+	if talks.turns != nil {
+		cfg.After = talks.after
+		return New(cfg, talks.firsts(&counter{left: requests}))
+	}
 	return New(cfg, &counter{left: requests})
+}
+
+// talks are sessions whose numbers of turns, and delays of each, come from lists
+// by the session's and the turn's number.
+type talks struct{ turns, delays []int64 }
+
+func (k *talks) firsts(c *counter) Source {
+	return SourceFunc(func() (record.Request, bool) {
+		r, ok := c.Next()
+		r.Session, r.Turn, r.Turns = r.Index, 1, int(k.turns[r.Index%int64(len(k.turns))])
+		return r, ok
+	})
+}
+
+func (k *talks) after(r *record.Request) (record.Request, int64, bool) {
+	if r.Turn == r.Turns {
+		return record.Request{}, 0, false
+	}
+	next := *r
+	next.Turn++
+	return next, k.delay(&next), true
+}
+
+// delay before a turn.
+func (k *talks) delay(r *record.Request) int64 {
+	if len(k.delays) == 0 {
+		return 0
+	}
+	return k.delays[(r.Session+int64(r.Turn)-2)%int64(len(k.delays))]
 }
 
 // cycle gives the values in turn, for ever.

@@ -36,11 +36,18 @@ type Config struct {
 	// from the start to the first. It may be 0 (a burst), but not for ever: a step
 	// gives out all that is due.
 	Gap func() int64
-	// MaxInFlight caps the requests in flight of an open loop; 0 is no cap.
+	// MaxInFlight caps the requests in flight of an open loop, or the sessions in
+	// progress; 0 is no cap.
 	MaxInFlight int
 
-	// MaxRequests ends the load after so many requests; 0 is no end.
+	// MaxRequests ends the load after so many requests, or sessions; 0 is no end.
 	MaxRequests int64
+
+	// After makes sessions: the requests of the source are first turns, and After
+	// gives the turn that follows r, and the nanoseconds from the end of r until it
+	// is due. ok is false if r was the last of its session. It is called when r
+	// ends, and must not block.
+	After func(r *record.Request) (next record.Request, delay int64, ok bool)
 }
 
 func (c Config) check() error {
@@ -102,6 +109,10 @@ type Scheduler struct {
 	waiting queue        // closed loop: free slots by when they are due
 	arrival record.Stamp // open loop: when next is due
 
+	turns    turns // of sessions
+	sessions int   // that have a slot
+	stopped  bool
+
 	fullSince record.Stamp // when the in-flight cap was last reached
 	cappedTo  record.Stamp // up to when cappedNS is counted
 	cappedNS  int64
@@ -143,27 +154,47 @@ func (s *Scheduler) Wake(now record.Stamp, out []Action) []Action {
 
 // Ended says that the request in the slot was over at now: its terminal marker
 // was seen, or it failed. It panics if the slot is not busy, since then the
-// runner's count of requests in flight is wrong.
+// runner's count of requests in flight is wrong. In a session the next turn
+// follows; see [Scheduler.Abandoned].
 func (s *Scheduler) Ended(now record.Stamp, slot int, out []Action) []Action {
+	return s.ended(now, slot, true, out)
+}
+
+// Abandoned is Ended for a turn that failed: what would have been said next
+// depends on its reply, so its session ends with it, and its slot is free.
+func (s *Scheduler) Abandoned(now record.Stamp, slot int, out []Action) []Action {
+	return s.ended(now, slot, false, out)
+}
+
+func (s *Scheduler) ended(now record.Stamp, slot int, well bool, out []Action) []Action {
 	wasFull, fullSince := s.full(), s.fullSince
-	if s.countCapped(now) {
-		s.held++
-	}
+	held := s.countCapped(now)
 	scheduled := s.slots.vacate(slot)
-	if s.open() {
-		s.slots.recycle(slot)
-	} else {
-		think := int64(0)
-		if s.cfg.Think != nil {
-			think = s.cfg.Think()
+	if !well || !s.follow(max(now, scheduled), slot) {
+		s.leave(max(now, scheduled), slot)
+		if held {
+			s.held++
 		}
-		s.waiting.push(due{at: after(max(now, scheduled), think), slot: slot})
 	}
 	out = s.release(now, out)
 	if wasFull && s.full() {
 		s.fullSince = fullSince // for no time at all was there room
 	}
 	return out
+}
+
+// leave gives the slot back.
+func (s *Scheduler) leave(now record.Stamp, slot int) {
+	s.sessions--
+	if s.open() {
+		s.slots.recycle(slot)
+		return
+	}
+	think := int64(0)
+	if s.cfg.Think != nil {
+		think = s.cfg.Think()
+	}
+	s.waiting.push(due{at: after(now, think), slot: slot})
 }
 
 // Stop ends the load: no later step sends anything. It returns the requests that
@@ -173,16 +204,22 @@ func (s *Scheduler) Ended(now record.Stamp, slot int, out []Action) []Action {
 func (s *Scheduler) Stop(now record.Stamp, out []Action) []Action {
 	s.countCapped(now)
 	for {
-		at, ok := s.nextDue()
+		at, turn, ok := s.nextDue(true)
 		if !ok || at > now {
 			break
+		}
+		if turn {
+			out = append(out, Action{Request: s.turns.pop(), Scheduled: at, Slot: NoSlot})
+			s.sessions--
+			continue
 		}
 		if s.full() {
 			s.held++
 		}
 		out = append(out, s.take(at, NoSlot))
 	}
-	s.have = false
+	s.sessions -= s.turns.clear()
+	s.have, s.stopped = false, true
 	return out
 }
 
@@ -190,14 +227,16 @@ func (s *Scheduler) Stop(now record.Stamp, out []Action) []Action {
 // nothing can be sent before a request ends, or ever. It may lie in the past,
 // after an Ended whose moment did: then wake at once.
 func (s *Scheduler) NextWake() (at record.Stamp, ok bool) {
-	if s.full() {
-		return 0, false
-	}
-	return s.nextDue()
+	at, _, ok = s.nextDue(!s.full())
+	return at, ok
 }
 
-// InFlight is the number of busy slots.
+// InFlight is the number of requests that were sent and are not over.
 func (s *Scheduler) InFlight() int { return s.slots.inFlight }
+
+// Sessions is the number of those in progress: with a turn in flight, or between
+// two. Without sessions it is InFlight.
+func (s *Scheduler) Sessions() int { return s.sessions }
 
 // Scheduled is the number of requests that were given out to be sent.
 func (s *Scheduler) Scheduled() int64 { return s.given }
@@ -212,7 +251,7 @@ func (s *Scheduler) Capped() (ns, held int64) { return s.cappedNS, s.held }
 // costs a pass over the slots.
 func (s *Scheduler) Oldest(now record.Stamp) (at record.Stamp, ok bool) {
 	at, ok = s.slots.oldest()
-	if next, some := s.nextDue(); some && next <= now && (!ok || next < at) {
+	if next, _, some := s.nextDue(true); some && next <= now && (!ok || next < at) {
 		return next, true
 	}
 	return at, ok
@@ -220,16 +259,32 @@ func (s *Scheduler) Oldest(now record.Stamp) (at record.Stamp, ok bool) {
 
 // Idle reports whether the load is over: nothing is in flight and nothing will
 // be sent. It is true before the start too.
-func (s *Scheduler) Idle() bool { return s.slots.inFlight == 0 && !s.have }
+func (s *Scheduler) Idle() bool {
+	return s.slots.inFlight == 0 && !s.have && len(s.turns.waiting) == 0
+}
 
 func (s *Scheduler) open() bool { return s.cfg.Gap != nil }
 
+// full reports whether the cap is reached: without sessions they are as many as
+// the requests in flight.
 func (s *Scheduler) full() bool {
-	return s.cfg.MaxInFlight > 0 && s.slots.inFlight >= s.cfg.MaxInFlight
+	return s.cfg.MaxInFlight > 0 && s.sessions >= s.cfg.MaxInFlight
 }
 
-// nextDue is when the next request is due, cap or not.
-func (s *Scheduler) nextDue() (at record.Stamp, ok bool) {
+// nextDue is when the next request is due: a later turn of a session, which no cap
+// holds back, or else, if wanted, a new one.
+func (s *Scheduler) nextDue(fresh bool) (at record.Stamp, turn, ok bool) {
+	if fresh {
+		at, ok = s.nextNew()
+	}
+	if w := s.turns.waiting; len(w) > 0 && (!ok || w[0].at <= at) {
+		return w[0].at, true, true
+	}
+	return at, false, ok
+}
+
+// nextNew is when the next request of the source is due, cap or not.
+func (s *Scheduler) nextNew() (at record.Stamp, ok bool) {
 	switch {
 	case !s.have:
 		return 0, false
@@ -243,25 +298,33 @@ func (s *Scheduler) nextDue() (at record.Stamp, ok bool) {
 
 // release gives out all that is due and that the cap lets through.
 func (s *Scheduler) release(now record.Stamp, out []Action) []Action {
-	for !s.full() {
-		at, ok := s.nextDue()
+	for {
+		at, turn, ok := s.nextDue(!s.full())
 		if !ok || at > now {
-			break
+			return out
 		}
-		var slot int
-		if s.open() {
-			slot = s.slots.free()
-		} else {
-			slot = s.waiting[0].slot
+		var a Action
+		switch {
+		case turn:
+			slot := s.turns.waiting[0].slot
+			a = Action{Request: s.turns.pop(), Scheduled: at, Slot: slot}
+		case s.open():
+			a = s.take(at, s.slots.free())
+			s.sessions++
+		default:
+			a = s.take(at, s.waiting[0].slot)
+			s.sessions++
 		}
-		s.slots.occupy(slot, at)
+		s.slots.occupy(a.Slot, at)
+		if s.cfg.After != nil {
+			s.turns.sent(a.Slot, &a.Request)
+		}
 		s.given++
-		out = append(out, s.take(at, slot))
-		if s.full() {
+		out = append(out, a)
+		if !turn && s.full() {
 			s.fullSince = now
 		}
 	}
-	return out
 }
 
 // take removes the next due request and draws the one after it.
@@ -292,7 +355,7 @@ func (s *Scheduler) draw() {
 // countCapped closes the time up to now in which the cap held an arrival back,
 // and reports whether it held the next one.
 func (s *Scheduler) countCapped(now record.Stamp) bool {
-	at, ok := s.nextDue()
+	at, ok := s.nextNew()
 	if !s.full() || !ok {
 		return false
 	}
