@@ -56,10 +56,10 @@ var loops = map[string]Config{
 	"think":  {Concurrency: 256, Think: func() int64 { return 1000 }},
 	"open":   {Gap: func() int64 { return 10 }},
 	"capped": {Gap: func() int64 { return 10 }, MaxInFlight: 256},
-	"sessions": {Concurrency: 256, After: func(r *record.Request) (record.Request, int64, bool) {
+	"sessions": {Concurrency: 256, After: func(r *record.Request, _, ended record.Stamp) (record.Request, record.Stamp, bool) {
 		next := *r
 		next.Turn++
-		return next, 1000, next.Turn <= 5
+		return next, ended + 1000, next.Turn <= 5
 	}},
 }
 

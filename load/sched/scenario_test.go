@@ -20,12 +20,12 @@ var update = flag.Bool("update", false, "write what the scenarios in testdata gi
 // TestScenarios plays each file of testdata: commands, a line "----", and what
 // the scheduler answers. Comments begin with #. The commands are
 //
-//	new [concurrency=N] [think=NS,NS…] [ramp=NS] [gaps=NS,NS…] [cap=N] [max=N] [source=N] [turns=N,N…] [delays=NS,NS…]
+//	new [concurrency=N] [think=NS,NS…] [ramp=NS] [gaps=NS,NS…] [cap=N] [max=N] [source=N] [turns=N,N…] [delays=NS,NS…] [clock=NS]
 //	start T | wake T | ended T SLOT | abandoned T SLOT | stop T | oldest T | capped
 //
 // Lists are used in turn, again from the front when they end. source is how many
 // requests there are; unset it never ends. turns makes sessions: as many turns each,
-// with a delay before each but the first. Requests are then named SESSION.TURN.
+// with a delay before each but the first, or turn k due (k-1)·clock after the first. Requests are then named SESSION.TURN.
 func TestScenarios(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -174,6 +174,8 @@ func newFromWords(t *testing.T, words []string) (*Scheduler, error) {
 			requests = list[0]
 		case "turns":
 			talks.turns = list
+		case "clock":
+			talks.clock = list[0]
 		case "delays":
 			talks.delays = list
 		default:
@@ -189,7 +191,10 @@ func newFromWords(t *testing.T, words []string) (*Scheduler, error) {
 
 // talks are sessions whose numbers of turns, and delays of each, come from lists
 // by the session's and the turn's number.
-type talks struct{ turns, delays []int64 }
+type talks struct {
+	turns, delays []int64
+	clock         int64
+}
 
 func (k *talks) firsts(c *counter) Source {
 	return SourceFunc(func() (record.Request, bool) {
@@ -199,13 +204,16 @@ func (k *talks) firsts(c *counter) Source {
 	})
 }
 
-func (k *talks) after(r *record.Request) (record.Request, int64, bool) {
+func (k *talks) after(r *record.Request, first, ended record.Stamp) (record.Request, record.Stamp, bool) {
 	if r.Turn == r.Turns {
 		return record.Request{}, 0, false
 	}
 	next := *r
 	next.Turn++
-	return next, k.delay(&next), true
+	if k.clock != 0 { // by the session's own clock
+		return next, first + record.Stamp(int64(r.Turn)*k.clock), true
+	}
+	return next, ended + record.Stamp(k.delay(&next)), true
 }
 
 // delay before a turn.

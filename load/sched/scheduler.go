@@ -44,10 +44,10 @@ type Config struct {
 	MaxRequests int64
 
 	// After makes sessions: the requests of the source are first turns, and After
-	// gives the turn that follows r, and the nanoseconds from the end of r until it
-	// is due. ok is false if r was the last of its session. It is called when r
-	// ends, and must not block.
-	After func(r *record.Request) (next record.Request, delay int64, ok bool)
+	// gives the turn that follows r, and when that is due: at its end, if at lies
+	// before. first is when the first turn of the session was scheduled. ok is false
+	// if r was the last. It is called when r ends, and must not block.
+	After func(r *record.Request, first, ended record.Stamp) (next record.Request, at record.Stamp, ok bool)
 }
 
 func (c Config) check() error {
@@ -317,7 +317,7 @@ func (s *Scheduler) release(now record.Stamp, out []Action) []Action {
 		}
 		s.slots.occupy(a.Slot, at)
 		if s.cfg.After != nil {
-			s.turns.sent(a.Slot, &a.Request)
+			s.turns.sent(&a, turn)
 		}
 		s.given++
 		out = append(out, a)
