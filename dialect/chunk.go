@@ -18,6 +18,9 @@ type chunk struct {
 	role                             bool
 	ids, withIDs, logprobs, withLogs int
 
+	// The content (of a list of parts, joined) and the text of the first choice.
+	saidContent, saidText rawString
+
 	finish, stop, model rawString
 	usage               usage
 	// err is the error's one line; an error object always has one.

@@ -55,6 +55,12 @@ type Reader interface {
 	// Whole reads a reply with status 200 that was not streamed. It fails when
 	// the body is not the dialect's; an error object is no failure of Whole.
 	Whole(body []byte, e *record.Event, a *record.Attempt) error
+	// Collect makes the reader keep the answer text of the replies to come, for the
+	// next turn of a session. Answer is that of the first choice so far: the text
+	// that TextBytes counts as answer, without reasoning, refusals and tool calls. It
+	// ends at 16 MB, and is valid until the next call of any other method.
+	Collect()
+	Answer() []byte
 }
 
 // All lists the dialects, the default first.

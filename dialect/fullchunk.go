@@ -60,7 +60,11 @@ func (c *chunk) fullChoice(v any, body string) {
 		}
 		c.index = n
 	}
-	c.text += stringOf(o["text"]).len()
+	text := stringOf(o["text"])
+	c.text += text.len()
+	if c.choices == 1 {
+		c.saidText = text
+	}
 	if r := stringOf(o["finish_reason"]); !r.empty() {
 		c.finish = r
 	}
@@ -100,31 +104,35 @@ func (c *chunk) fullDelta(d object) {
 func (c *chunk) fullContent(v any) {
 	list, ok := v.([]any)
 	if !ok {
-		c.content += stringOf(v).len()
-		return
+		list = []any{object{"text": v}}
 	}
+	var said []byte
 	for _, v := range list {
 		part, _ := v.(object)
 		kind := stringOf(part["type"]).String()
 		if strings.Contains(kind, "thinking") || strings.Contains(kind, "reasoning") {
-			c.reasoning += partText(part["thinking"]) + partText(part["text"])
+			c.reasoning += len(appendPart(nil, part["thinking"])) + len(appendPart(nil, part["text"]))
 			continue
 		}
-		c.content += partText(part["text"])
+		said = appendPart(said, part["text"])
+	}
+	c.content += len(said)
+	if c.choices == 1 {
+		c.saidContent = rawString{b: said}
 	}
 }
 
-// partText is the size of a text that is a string or a list of objects with one.
-func partText(v any) (n int) {
+// appendPart appends a text that is a string or a list of objects with one.
+func appendPart(dst []byte, v any) []byte {
 	list, ok := v.([]any)
 	if !ok {
-		return stringOf(v).len()
+		return append(dst, stringOf(v).b...)
 	}
 	for _, v := range list {
 		part, _ := v.(object)
-		n += stringOf(part["text"]).len()
+		dst = append(dst, stringOf(part["text"]).b...)
 	}
-	return n
+	return dst
 }
 
 // fullFunction counts name and arguments; arguments that are not a string, as

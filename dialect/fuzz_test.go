@@ -48,10 +48,13 @@ func seeds(f *testing.F) (out [][]byte) {
 type plain struct {
 	C                   chunk
 	Finish, Stop, Model string
+	Said                [2]string
 }
 
 func plainly(c chunk) plain {
 	p := plain{Finish: c.finish.String(), Stop: c.stop.String(), Model: c.model.String()}
+	p.Said = [2]string{c.saidContent.String(), c.saidText.String()}
+	c.saidContent, c.saidText = rawString{}, rawString{}
 	c.finish, c.stop, c.model = rawString{}, rawString{}, rawString{}
 	p.C = c
 	return p

@@ -18,6 +18,34 @@ type openaiReader struct {
 	continuous bool
 	// mixed: an event held several choices, whose usage cannot be told apart.
 	mixed bool
+	// collect keeps the answer of the first choice.
+	collect bool
+	said    []byte
+}
+
+// maxAnswer is how much of an answer is kept.
+const maxAnswer = 16 << 20
+
+// Collect keeps answers from now on. See [Reader].
+func (r *openaiReader) Collect() { r.collect = true }
+
+// Answer is what was kept. See [Reader].
+func (r *openaiReader) Answer() []byte { return r.said }
+
+// keep adds the answer of a chunk, unless it is another choice's.
+func (r *openaiReader) keep(c *chunk) {
+	said := c.saidText
+	if r.chat {
+		said = c.saidContent
+	}
+	if !r.collect || said.empty() || c.choices == 1 && c.index != 0 {
+		return
+	}
+	text := said.b
+	if said.escaped {
+		text = []byte(said.String())
+	}
+	r.said = append(r.said, text[:min(len(text), maxAnswer-len(r.said))]...)
 }
 
 // choiceState follows the tokens of one choice.
@@ -32,6 +60,7 @@ type choiceState struct {
 func (r *openaiReader) Reset() {
 	r.choices = r.choices[:0]
 	r.continuous, r.mixed = false, false
+	r.said = r.said[:0]
 }
 
 // Event reads one frame. See [Reader].
@@ -115,6 +144,7 @@ func (r *openaiReader) answer(c *chunk) int {
 
 // content sets text sizes, the flags of what the chunk carries, and what it names.
 func (r *openaiReader) content(c *chunk, e *record.Event, a *record.Attempt) {
+	r.keep(c)
 	answer := r.answer(c)
 	generated := c.generated(answer)
 	e.TextBytes, e.AnswerBytes = clamp32(generated), clamp32(answer)

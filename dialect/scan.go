@@ -225,6 +225,21 @@ func (s *scanner) textLen() int {
 	return len(r.b)
 }
 
+// answerLen is textLen of an answer, which it notes if it is the first choice's.
+func (s *scanner) answerLen(c *chunk, said *rawString) int {
+	r, ok := s.stringOrNull(true)
+	switch {
+	case !ok:
+		return 0
+	case c.choices == 0:
+		*said = r
+	}
+	if r.escaped {
+		return decodedLen(r.b)
+	}
+	return len(r.b)
+}
+
 // stringOrNull consumes either; ok is false for null or on failure. Strings
 // that are not UTF-8 fail if that matters.
 func (s *scanner) stringOrNull(utf bool) (r rawString, ok bool) {

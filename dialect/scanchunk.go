@@ -111,7 +111,7 @@ func (s *scanner) choice(c *chunk) {
 			}
 		case "text":
 			s.once(&seen, seenText)
-			c.text += s.textLen()
+			c.text += s.answerLen(c, &c.saidText)
 		case "delta":
 			s.once(&seen, seenDelta)
 			s.delta(c)
@@ -209,7 +209,7 @@ func (s *scanner) delta(c *chunk) {
 			}
 		case "content":
 			s.once(&seen, seenContent)
-			c.content += s.textLen()
+			c.content += s.answerLen(c, &c.saidContent)
 		case "reasoning_content":
 			s.once(&seen, seenReasoningContent)
 			old = s.textLen()
