@@ -44,6 +44,9 @@ type Content struct {
 	known map[int]int // units of the lengths that were probed one by one
 
 	checks []LengthCheck
+
+	// systemUnits are taken off a system prompt for what its template has around it.
+	systemUnits int
 }
 
 // line is tokens = overhead + slope × units.
@@ -150,16 +153,7 @@ func (c *Content) text(index int64, n int) string {
 	var b strings.Builder
 	b.Grow(len(lead) + n*(len(c.sep)+6))
 	b.WriteString(lead)
-	code, src := c.code(index), c.source(index)
-	for i := range n {
-		k := int(code % codeBase)
-		code /= codeBase
-		if i >= codeUnits {
-			k = pick(&src, len(c.units))
-		}
-		b.WriteString(c.sep)
-		b.WriteString(c.units[k])
-	}
+	c.appendUnits(&b, index, n)
 	return b.String()
 }
 

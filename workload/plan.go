@@ -26,6 +26,8 @@ type Plan struct {
 	lengths func() (prompt, output int)
 	rest    func(*rand.Rand) time.Duration
 
+	sessions *sessionDraws // nil without sessions
+
 	open    func() (Rows, error)
 	trace   *traceReader // where lengths are; nil without a trace
 	summary TraceSummary
@@ -51,6 +53,9 @@ func NewPlan(spec Spec, seed uint64) (*Plan, error) {
 func NewTracePlan(spec Spec, seed uint64, open func() (Rows, error)) (*Plan, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, fmt.Errorf("planning the workload: %w", err)
+	}
+	if spec.Sessions.FollowTrace() {
+		return nil, errors.New("planning the workload: its sessions follow the trace, of which only rows were opened")
 	}
 	p, err := newPlan(spec.Resolve(), seed)
 	if err != nil {
@@ -80,7 +85,10 @@ func newPlan(spec Spec, seed uint64) (*Plan, error) {
 		think:   rand.New(stream(seed, "think times")),
 		rest:    spec.ThinkTime.sampler(),
 	}
-	return p, p.setLengths()
+	if err := p.setLengths(); err != nil {
+		return nil, err
+	}
+	return p, p.setSessions()
 }
 
 // setLengths makes the draw of a pair of lengths; 0 where a trace has it.
@@ -142,8 +150,15 @@ func (p *Plan) Spec() Spec { return p.spec }
 func (p *Plan) Trace() TraceSummary { return p.summary }
 
 // PromptBounds are the shortest and the longest prompt that may be asked for, in
-// tokens.
+// tokens; of sessions those of what a turn adds, without a system prompt.
 func (p *Plan) PromptBounds() (shortest, longest int) {
+	if p.sessions != nil {
+		return p.turnBounds()
+	}
+	return p.promptBounds()
+}
+
+func (p *Plan) promptBounds() (shortest, longest int) {
 	switch {
 	case p.spec.PromptTokens.Dist == FromTrace:
 		return p.summary.ShortestPrompt, p.summary.LongestPrompt
@@ -160,8 +175,13 @@ func (p *Plan) PromptBounds() (shortest, longest int) {
 }
 
 // Next is the next request in planned order, without its prompt. ok is false
-// when the workload is over: after a burst or the end of a trace.
+// when the workload is over: after a burst or the end of a trace. Of sessions it
+// gives the turns one after the other, as if all went as planned; see
+// [Plan.NextSession] for when they come.
 func (p *Plan) Next() (r record.Request, ok bool) {
+	if p.sessions != nil {
+		return p.nextTurn()
+	}
 	if a := &p.spec.Arrival; a.Process == Burst && a.Every == 0 && p.next >= int64(a.Size) {
 		return record.Request{}, false
 	}
@@ -206,6 +226,10 @@ func (p *Plan) Arrivals() arrival.Process {
 	case Closed:
 		return nil
 	case ByTrace:
+		if p.sessions != nil && p.sessions.trace != nil {
+			next, _ := p.sessions.trace.open(new(int64)) // it could be opened before
+			return &sessionArrivals{next: next}
+		}
 		rows, err := p.open()
 		// It could be opened twice before.
 		return &traceArrivals{t: traceReader{rows: rows}, over: err != nil}

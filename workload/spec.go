@@ -23,7 +23,8 @@ type Spec struct {
 	Arrival Arrival `yaml:"arrival" json:"arrival"`
 	// Concurrency is the number of slots of a closed loop.
 	Concurrency int `yaml:"concurrency,omitempty" json:"concurrency,omitzero"`
-	// ThinkTime of a slot of a closed loop between two requests.
+	// ThinkTime of a slot of a closed loop between two requests; of a session before
+	// a later turn.
 	ThinkTime Think `yaml:"think_time,omitempty" json:"think_time_ns,omitzero"`
 	// Ramp spreads the first requests of a closed loop over so long, instead of a
 	// burst: slots with equal lengths that start together stay together, and every
@@ -41,6 +42,8 @@ type Spec struct {
 	LengthPairs []LengthPair `yaml:"length_pairs,omitempty" json:"length_pairs,omitempty"`
 	// Trace of arrivals (process trace) or lengths (dist trace).
 	Trace *Trace `yaml:"trace,omitempty" json:"trace,omitempty"`
+	// Sessions make multi-turn conversations of the requests.
+	Sessions *Sessions `yaml:"sessions,omitempty" json:"sessions,omitempty"`
 }
 
 // LengthPair is one observed request: prompt and output tokens.
@@ -69,7 +72,7 @@ func (s Spec) Open() bool { return s.Resolve().Arrival.Process != Closed }
 
 // NeedsTrace reports whether arrivals or lengths come from a trace.
 func (s Spec) NeedsTrace() bool {
-	return s.Arrival.Process == ByTrace || s.PromptTokens.Dist == FromTrace || s.OutputTokens.Dist == FromTrace
+	return s.Arrival.Process == ByTrace || s.PromptTokens.Dist == FromTrace || s.OutputTokens.Dist == FromTrace || s.Sessions.FollowTrace()
 }
 
 // maxSlots beyond which a number is taken for a typing error.
@@ -85,9 +88,15 @@ func (s Spec) Validate() error {
 		}
 	}
 	s.checkLengths(field)
+	if s.Sessions != nil {
+		s.Sessions.check(field)
+		field("think_time", s.ThinkTime.Validate())
+	}
 	if s.Arrival.Process == Closed {
 		field("concurrency", checkSlots(s.Concurrency, 1))
-		field("think_time", s.ThinkTime.Validate())
+		if s.Sessions == nil {
+			field("think_time", s.ThinkTime.Validate())
+		}
 		field("ramp", checkRamp(s.Ramp))
 		if s.Arrival.Rate != 0 {
 			field("arrival.rate", errors.New("a closed loop has no rate; name an open process (poisson, constant)"))
@@ -105,8 +114,8 @@ func (s Spec) Validate() error {
 		if s.Concurrency != 0 {
 			field("concurrency", errors.New("an open loop has none; bound it by arrival.max_in_flight"))
 		}
-		if !s.ThinkTime.IsZero() {
-			field("think_time", errors.New("an open loop has none"))
+		if !s.ThinkTime.IsZero() && s.Sessions == nil {
+			field("think_time", errors.New("an open loop has none, but for the turns of sessions (sessions.turns)"))
 		}
 		if s.Ramp != 0 {
 			field("ramp", errors.New("an open loop has none"))
@@ -176,25 +185,22 @@ func checkRamp(d time.Duration) error {
 func (s Spec) Describe() string {
 	s = s.Resolve()
 	var b strings.Builder
-	if s.Arrival.Process == Closed {
-		fmt.Fprintf(&b, "closed loop, concurrency %d, %s", s.Concurrency, s.ThinkTime.describe())
-		if s.Ramp != 0 {
-			fmt.Fprintf(&b, ", started over %v", s.Ramp)
-		}
-	} else {
-		b.WriteString("open loop, " + s.Arrival.describe())
-	}
-	if s.Arrival.MaxInFlight > 0 {
-		fmt.Fprintf(&b, ", at most %d in flight", s.Arrival.MaxInFlight)
-	}
+	b.WriteString(s.DescribeLoop())
 	how := "at most"
+	turns := ""
+	if s.Sessions != nil {
+		turns = " a turn"
+	}
 	if s.ExactOutput {
 		how = "exactly"
 	}
 	if n := len(s.LengthPairs); n > 0 {
 		fmt.Fprintf(&b, "; prompts and outputs (%s) as in %d pairs of lengths", how, n)
 	} else {
-		fmt.Fprintf(&b, "; prompts %s tokens, outputs %s %s tokens", s.PromptTokens.describe(), how, s.OutputTokens.describe())
+		fmt.Fprintf(&b, "; prompts %s tokens%s, outputs %s %s tokens", s.PromptTokens.describe(), turns, how, s.OutputTokens.describe())
+	}
+	if s.Sessions != nil && s.Sessions.FirstPromptTokens != nil {
+		fmt.Fprintf(&b, "; first prompts %s tokens", s.Sessions.FirstPromptTokens.describe())
 	}
 	if s.LengthCorrelation != 0 {
 		fmt.Fprintf(&b, "; their ranks correlated by %v", s.LengthCorrelation)
@@ -206,6 +212,34 @@ func (s Spec) Describe() string {
 		b.WriteString("; prompts reused between runs")
 	}
 	return b.String()
+}
+
+// DescribeLoop is the part of Describe without the lengths: who decides when a
+// request is sent.
+func (s Spec) DescribeLoop() string {
+	s = s.Resolve()
+	var parts []string
+	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
+	switch talks := s.Sessions; {
+	case talks != nil && s.Arrival.Process == Closed:
+		add("closed loop of sessions, concurrency %d sessions, %s", s.Concurrency, talks.describe(s.ThinkTime))
+	case talks != nil:
+		add("partly open loop, session arrivals: %s", strings.ReplaceAll(s.Arrival.describe(), " requests/s", "/s"))
+		add("%s", talks.describe(s.ThinkTime))
+	case s.Arrival.Process == Closed:
+		add("closed loop, concurrency %d, %s", s.Concurrency, s.ThinkTime.describe())
+	default:
+		add("open loop, %s", s.Arrival.describe())
+	}
+	if s.Ramp != 0 && s.Arrival.Process == Closed {
+		add("started over %v", s.Ramp)
+	}
+	if n := s.Arrival.MaxInFlight; n > 0 && s.Sessions != nil {
+		add("at most %d sessions in progress", n)
+	} else if n > 0 {
+		add("at most %d in flight", n)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Fingerprint is a short hash of the resolved workload and the seed. Runs with

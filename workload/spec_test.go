@@ -44,7 +44,7 @@ func TestValidate(t *testing.T) {
 		{"open without a rate", with(func(s *Spec) { s.Arrival.Process = Poisson }), "arrival.rate: rate 0 is not above 0"},
 		{"closed with a rate", with(func(s *Spec) { s.Arrival = Arrival{Process: Closed, Rate: 4} }), "arrival.rate: a closed loop has no rate; name an open process (poisson, constant)"},
 		{"closed with a cap", with(func(s *Spec) { s.Arrival.MaxInFlight = 4 }), "arrival.max_in_flight: a closed loop is bounded by its concurrency"},
-		{"open with concurrency and think time", with(func(s *Spec) { s.Arrival.Rate, s.Concurrency, s.ThinkTime = 4, 8, FixedThink(1) }), "concurrency: an open loop has none; bound it by arrival.max_in_flight\nthink_time: an open loop has none"},
+		{"open with concurrency and think time", with(func(s *Spec) { s.Arrival.Rate, s.Concurrency, s.ThinkTime = 4, 8, FixedThink(1) }), "concurrency: an open loop has none; bound it by arrival.max_in_flight\nthink_time: an open loop has none, but for the turns of sessions (sessions.turns)"},
 		{"negative cap", with(func(s *Spec) { s.Arrival.Rate, s.Arrival.MaxInFlight = 4, -1 }), "arrival.max_in_flight: -1 is not within 0 and 1000000"},
 		{"unknown process", with(func(s *Spec) { s.Arrival.Process = "bursty" }), `arrival.process: "bursty" is none of closed, constant, poisson, gamma, weibull, pareto, lomax, hyperexponential, on-off, hawkes, sinusoid, diurnal, ramp, exp-ramp, steps, burst, trace`},
 	}

@@ -29,6 +29,7 @@ type TraceFile struct {
 	prompt bool // its lengths are used
 	output bool
 	time   bool
+	timing string // of later turns of sessions
 }
 
 // OpenTrace reads the trace of a workload through, and finds all that is wrong
@@ -45,6 +46,9 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 		trace: *spec.Trace, seed: seed,
 		prompt: spec.PromptTokens.Dist == FromTrace, output: spec.OutputTokens.Dist == FromTrace,
 		time: spec.Arrival.Process == ByTrace,
+	}
+	if spec.Sessions != nil {
+		f.timing = spec.Sessions.Timing
 	}
 	var err error
 	if f.o, err = f.options(); err != nil {

@@ -1,0 +1,184 @@
+package workload
+
+import (
+	"sync"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Conversations are the sessions of a plan while they happen: the first turns, in
+// planned order, and of every reply the turn after it. It is safe for concurrent
+// use; the turns of one session follow each other.
+type Conversations struct {
+	plan    *Plan
+	content *Content // nil: no prompts are made
+
+	mu   sync.Mutex
+	open map[int64]*conversation
+}
+
+// conversation is a session in progress.
+type conversation struct {
+	s Session
+	// said so far, in tokens: the latest prompt and its reply, as the server counted
+	// them, or as planned if it does not.
+	said int
+	// What was said: messages of a chat, else one text.
+	messages []record.Message
+	text     string
+	chain    chain
+}
+
+// NewConversations drives the sessions of a plan. Without content its requests have
+// no prompts.
+func NewConversations(p *Plan, c *Content) *Conversations {
+	return &Conversations{plan: p, content: c, open: make(map[int64]*conversation)}
+}
+
+// Next is the first turn of the next session, with its prompt. It is to be called
+// by one goroutine.
+func (c *Conversations) Next() (record.Request, bool) {
+	s, ok := c.plan.NextSession()
+	if !ok {
+		return record.Request{}, false
+	}
+	talk := &conversation{s: s.clone()}
+	r := talk.s.request(0, c.plan.spec.ExactOutput)
+	talk.said = r.PromptTokens + r.MaxTokens
+	if c.content != nil {
+		talk.begin(c.content, c.plan.spec.Sessions)
+		r.Prompt = talk.prompt()
+	}
+	c.mu.Lock()
+	c.open[s.Index] = talk
+	c.mu.Unlock()
+	return r, true
+}
+
+func (c *Conversations) talk(session int64) *conversation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[session]
+}
+
+// Replied tells of the usage of a turn that has completed, nil if the server told
+// none: the length of what was said so far. Call it before After.
+func (c *Conversations) Replied(r *record.Request, u *record.Usage) {
+	if talk := c.talk(r.Session); talk != nil && u != nil && u.PromptTokens > 0 {
+		talk.said = u.PromptTokens + u.CompletionTokens
+	}
+}
+
+// After is the turn that follows a turn that ended well, and when it is due; see
+// package sched. Its prompt is not made yet: see [Conversations.Fill]. PromptTokens
+// is what was said so far, and what is new.
+func (c *Conversations) After(r *record.Request, first, ended record.Stamp) (next record.Request, at record.Stamp, ok bool) {
+	talk := c.talk(r.Session)
+	if talk == nil || r.Turn >= len(talk.s.Turns) {
+		c.Over(r.Session)
+		return record.Request{}, 0, false
+	}
+	t := &talk.s.Turns[r.Turn]
+	next = talk.s.request(r.Turn, c.plan.spec.ExactOutput)
+	next.PromptTokens += talk.said
+	talk.said = next.PromptTokens + next.MaxTokens
+	if t.At > 0 {
+		return next, first.Add(t.At), true
+	}
+	return next, ended.Add(t.Delay), true
+}
+
+// Over forgets a session: its last turn has ended, or one has failed.
+func (c *Conversations) Over(session int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, session)
+}
+
+// Fill makes the prompt of a turn that After gave, from the reply to the one before
+// it. The prompt is to be used before the next call for the session.
+func (c *Conversations) Fill(r *record.Request, reply string) {
+	talk := c.talk(r.Session)
+	if talk == nil || c.content == nil {
+		return
+	}
+	t := &talk.s.Turns[r.Turn-1]
+	talk.add(c.content, reply, c.content.later(r.Index, t))
+	r.Prompt = talk.prompt()
+}
+
+// begin says what the session begins with.
+func (k *conversation) begin(c *Content, spec *Sessions) {
+	system, user := c.opening(&k.s, spec)
+	if !c.chat {
+		k.text = system + user
+		return
+	}
+	if system != "" {
+		k.messages = append(k.messages, record.Message{Role: "system", Content: system})
+	}
+	k.messages = append(k.messages, record.Message{Role: "user", Content: user})
+}
+
+// add says a reply and what the user says then.
+func (k *conversation) add(c *Content, reply, user string) {
+	if !c.chat {
+		k.text += reply + user
+		return
+	}
+	k.messages = append(k.messages, record.Message{Role: "assistant", Content: reply}, record.Message{Role: "user", Content: user})
+}
+
+func (k *conversation) prompt() record.Prompt {
+	return record.Prompt{Messages: k.messages, Text: k.text}
+}
+
+// Hashes are the chained hashes of the blocks of a turn's prompt, and of its reply
+// of so many tokens: equal hashes mean equal content from the start on, in the
+// manner of vLLM's prefix cache. Call it once a turn, in their order.
+func (c *Conversations) Hashes(r *record.Request, output, blockSize int) []uint64 {
+	talk := c.talk(r.Session)
+	if talk == nil || blockSize < 1 {
+		return nil
+	}
+	k := &talk.chain
+	k.size = blockSize
+	fresh := r.PromptTokens - k.tokens
+	if r.Turn == 1 {
+		spec := c.plan.spec.Sessions
+		k.extend(systemKey, spec.SystemPromptTokens)
+		k.extend(sharedKey, spec.SharedPrefixTokens)
+		k.extend(userKey+uint64(talk.s.User), spec.UserPrefixTokens)
+		fresh -= k.tokens
+	}
+	k.extend(uint64(r.Index), fresh)
+	k.extend(replyKey+uint64(r.Index), output)
+	return k.hashes[:len(k.hashes):len(k.hashes)]
+}
+
+// Keys of what is said, apart from each other: requests are numbered from 0.
+const (
+	systemKey = 1 << 62
+	sharedKey = systemKey + 1
+	userKey   = 1 << 61
+	replyKey  = 1 << 60
+)
+
+// chain is the prefix hashes of a growing sequence of tokens.
+type chain struct {
+	size   int // of a block
+	tokens int
+	hash   uint64
+	hashes []uint64 // of the full blocks
+}
+
+// extend adds n tokens, named by a key and their number.
+func (k *chain) extend(key uint64, n int) {
+	for i := range n {
+		k.hash = spreadBits(k.hash ^ spreadBits(key) + uint64(i))
+		k.tokens++
+		if k.tokens%k.size == 0 {
+			k.hashes = append(k.hashes, k.hash)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/assay-bench/assay/record"
+)
+
+// Session is one planned conversation.
+type Session struct {
+	// Index counts sessions from 0, First is the index of the first turn's request:
+	// requests are numbered in planned order, whenever they come.
+	Index, First int64
+	// User who speaks, from 0.
+	User int64
+	// System prompt, if a trace has it.
+	System string
+	Turns  []Turn
+}
+
+// Turn is one request of a session.
+type Turn struct {
+	// PromptTokens is what the prompt has beyond the one before and its reply: what
+	// the user says. Of the first turn it is the whole prompt, prefixes included.
+	PromptTokens int
+	// MaxTokens caps the reply.
+	MaxTokens int
+	// Delay from the end of the turn before, think time or a tool's; 0 for the first.
+	Delay time.Duration
+	// Tool: the delay is a tool's.
+	Tool bool
+	// At, if it is not 0, is when the turn is due after the first one was: not
+	// before, and not before the end of the turn before. Delay is not used then.
+	At time.Duration
+	// Text to say, if a trace has it; PromptTokens are then not known.
+	Text string
+}
+
+// sessionDraws draws sessions. What is drawn for one depends on the seed and its
+// index alone: each has random streams of its own, one for each purpose.
+type sessionDraws struct {
+	spec    *Sessions
+	turns   *sampler
+	first   *sampler // nil: as the rest
+	delay   func(*rand.Rand) time.Duration
+	streams [4]sessionStream // of turns, delays, prompts, outputs
+
+	trace    *sessionTrace // nil without one
+	recorded func() (*traceSession, bool, error)
+	system   string // of the session that was read last
+
+	next, request int64
+	buffer        []Turn
+	current       Session // whose turns Plan.Next gives one by one
+	turn          int
+	history       int
+}
+
+// The streams.
+const (
+	drawTurns = iota
+	drawDelays
+	drawPrompts
+	drawOutputs
+)
+
+// sessionStream is a random source that starts anew at every session.
+type sessionStream struct {
+	hi, lo uint64
+	pcg    rand.PCG
+	rand   *rand.Rand
+}
+
+func (s *sessionStream) set(seed uint64, purpose string) {
+	sum := sha256.Sum256(fmt.Appendf(nil, "assay %d sessions %s", seed, purpose))
+	s.hi, s.lo = binary.LittleEndian.Uint64(sum[:]), binary.LittleEndian.Uint64(sum[8:])
+	s.rand = rand.New(&s.pcg)
+}
+
+func (s *sessionStream) start(index int64) {
+	s.pcg.Seed(s.hi^spreadBits(uint64(index)), s.lo+uint64(index))
+}
+
+// spreadBits is the finaliser of SplitMix64 (Steele, Lea and Flood 2014).
+func spreadBits(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// setSessions prepares the draws of a plan with sessions.
+func (p *Plan) setSessions() error {
+	spec := p.spec.Sessions
+	if spec == nil {
+		return nil
+	}
+	d := &sessionDraws{spec: spec}
+	var err error
+	if d.turns, err = spec.Turns.drawer(); err != nil {
+		return fmt.Errorf("planning the workload: sessions.turns: %w", err)
+	}
+	if spec.FirstPromptTokens != nil {
+		if d.first, err = spec.FirstPromptTokens.drawer(); err != nil {
+			return fmt.Errorf("planning the workload: sessions.first_prompt_tokens: %w", err)
+		}
+	}
+	if spec.Tool != nil {
+		d.delay = spec.Tool.Delay.sampler()
+	}
+	for i, purpose := range [...]string{"turns", "delays", "prompt lengths", "output lengths"} {
+		d.streams[i].set(p.seed, purpose)
+	}
+	// The lengths of turns are drawn as those of requests are, from other streams.
+	p.prompts, p.outputs = d.streams[drawPrompts].rand, d.streams[drawOutputs].rand
+	p.sessions = d
+	return nil
+}
+
+// NextSession is the next session in planned order; its turns are valid until the
+// next call. ok is false when the workload is over. A plan gives either sessions or
+// requests (Next), not both.
+func (p *Plan) NextSession() (s Session, ok bool) {
+	d := p.sessions
+	if d == nil {
+		return Session{}, false
+	}
+	if a := &p.spec.Arrival; a.Process == Burst && a.Every == 0 && d.next >= int64(a.Size) {
+		return Session{}, false
+	}
+	s = Session{Index: d.next, First: d.request, User: d.next}
+	for i := range d.streams {
+		d.streams[i].start(s.Index)
+	}
+	if users := d.spec.Users; users > 0 {
+		s.User = d.streams[drawTurns].rand.Int64N(int64(users))
+	}
+	d.buffer = d.buffer[:0]
+	if d.trace != nil {
+		ok = p.replaySession()
+	} else {
+		ok = p.drawSession()
+	}
+	if !ok {
+		return Session{}, false
+	}
+	d.buffer[0].PromptTokens += d.spec.SystemPromptTokens + d.spec.SharedPrefixTokens + d.spec.UserPrefixTokens
+	s.Turns, s.System = d.buffer, d.system
+	d.next++
+	d.request += int64(len(s.Turns))
+	return s, true
+}
+
+// drawSession fills the buffer; false when a trace that has the lengths is over.
+func (p *Plan) drawSession() bool {
+	d := p.sessions
+	n := d.turns.draw(d.streams[drawTurns].rand)
+	for i := range n {
+		var t Turn
+		t.PromptTokens, t.MaxTokens = p.lengths()
+		if p.trace != nil {
+			var r record.Request
+			if !p.fromTrace(&r) {
+				return false
+			}
+			t.PromptTokens, t.MaxTokens = max(t.PromptTokens, r.PromptTokens), max(t.MaxTokens, r.MaxTokens)
+		}
+		if i == 0 && d.first != nil {
+			t.PromptTokens = d.first.draw(p.prompts)
+		}
+		if i > 0 {
+			t.Delay, t.Tool = p.drawDelay()
+		}
+		d.buffer = append(d.buffer, t)
+	}
+	return true
+}
+
+// drawDelay is the rest before a later turn.
+func (p *Plan) drawDelay() (delay time.Duration, tool bool) {
+	d := p.sessions
+	r := d.streams[drawDelays].rand
+	if d.spec.Tool != nil && r.Float64() < d.spec.Tool.Share {
+		return d.delay(r), true
+	}
+	return p.rest(r), false
+}
+
+// nextTurn is Next for a plan of sessions: their turns one after the other, with
+// histories as long as they are planned.
+func (p *Plan) nextTurn() (r record.Request, ok bool) {
+	d := p.sessions
+	if d.turn == len(d.current.Turns) {
+		if d.current, ok = p.NextSession(); !ok {
+			return record.Request{}, false
+		}
+		d.turn, d.history = 0, 0
+	}
+	r = d.current.request(d.turn, p.spec.ExactOutput)
+	r.PromptTokens += d.history
+	d.history = r.PromptTokens + r.MaxTokens
+	d.turn++
+	return r, true
+}
+
+// request is the i-th turn from 0 as a request; of its prompt what is new.
+func (s *Session) request(i int, exact bool) record.Request {
+	return record.Request{
+		Index: s.First + int64(i), Session: s.Index, Turn: i + 1, Turns: len(s.Turns),
+		PromptTokens: s.Turns[i].PromptTokens, MaxTokens: s.Turns[i].MaxTokens, ExactOutput: exact,
+	}
+}
+
+// clone is the session with turns of its own.
+func (s Session) clone() Session {
+	s.Turns = slices.Clone(s.Turns)
+	return s
+}
+
+// turnBounds are the shortest and longest of what a turn adds to its prompt.
+func (p *Plan) turnBounds() (shortest, longest int) {
+	shortest, longest = p.promptBounds()
+	d := p.sessions
+	if d.trace != nil && p.spec.PromptTokens.Dist == FromTrace {
+		shortest, longest = p.summary.ShortestPrompt, p.summary.LongestPrompt
+	}
+	low, high := shortest, longest
+	if d.first != nil {
+		low, high = d.spec.FirstPromptTokens.Bounds()
+	}
+	prefix := d.spec.SharedPrefixTokens + d.spec.UserPrefixTokens
+	return min(shortest, low+prefix), max(longest, high+prefix)
+}
