@@ -80,6 +80,11 @@ func (f *TraceFile) openSessions() (*sessionTrace, error) {
 	return t, nil
 }
 
+// HasSessions reports whether some rows are later turns of sessions.
+func (f *TraceFile) HasSessions() bool {
+	return f.Summary.MaxTurn > 1 || f.Summary.Sessions > 0 && f.Summary.Sessions < f.Summary.Rows
+}
+
 // contiguous reports whether a format has the turns of a session behind each other.
 func contiguous(f dataset.Format) bool {
 	return f == dataset.ShareGPT || f == dataset.MultiTurn || f == dataset.Weka
@@ -424,6 +429,9 @@ func NewSessionPlan(spec Spec, seed uint64, f *TraceFile) (*Plan, error) {
 		return nil, fmt.Errorf("planning the workload: %w", err)
 	}
 	p.summary = t.found.TraceSummary
+	talks := *p.spec.Sessions
+	talks.Timing, p.spec.Sessions = t.found.Timing, &talks
+	p.sessions.spec = &talks
 	p.sessions.trace = t
 	if p.sessions.recorded, err = t.open(new(int64)); err != nil {
 		return nil, fmt.Errorf("planning the workload: %w", err)

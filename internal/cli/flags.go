@@ -58,14 +58,15 @@ type baseFlags struct {
 	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file, - for standard input; later ones win."`
 	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
 
-	Arrival      *string         `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
-	CV           *float64        `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
-	MaxInFlight  *int            `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
-	ThinkTime    *workload.Think `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests, such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
-	Ramp         *time.Duration  `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
-	Trace        *string         `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
-	ReusePrompts bool            `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
-	Seed         *uint64         `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
+	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
+	CV           *float64         `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
+	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+	ThinkTime    *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests; sessions: rest before a later turn; such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
+	Turns        *workload.Length `placeholder:"1" help:"Sessions of so many turns, each with all that was said before in its prompt: a number, a range such as 2..8, or a distribution. --rate and --concurrency are then of sessions, --prompt-tokens and --output-tokens of a turn; prefixes, first prompts and tool delays by -f or --set workload.sessions.KEY=VALUE." group:"Workload"`
+	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
+	Trace        *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
+	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
+	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
 	Duration *time.Duration `placeholder:"8s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
@@ -222,6 +223,11 @@ func (c *loadFlags) workload(w *workload.Spec) error {
 	put(&w.OutputTokens, c.OutputTokens)
 	if c.Trace != nil {
 		c.follow(w)
+	}
+	if c.Turns != nil {
+		var s workload.Sessions
+		put(&s, w.Sessions)
+		s.Turns, w.Sessions = *c.Turns, &s
 	}
 	put(&w.ThinkTime, c.ThinkTime)
 	put(&w.Ramp, c.Ramp)

@@ -256,9 +256,12 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	}
 	shortest, longest := plan.PromptBounds()
 	content, err := workload.Calibrate(ctx, r.target, workload.CalibrateOptions{
-		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat(), Lengths: []int{shortest, longest},
+		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat() && spec.Sessions == nil, Lengths: []int{shortest, longest},
 		Nonce: r.target.RunID(), Reuse: spec.ReusePrompts,
 	})
+	if err == nil && spec.Sessions != nil {
+		err = content.FitSystem(ctx, r.target, spec.Sessions.SystemPromptTokens)
+	}
 	if err != nil {
 		return nil, nil, &real.TargetError{Text: "calibrating the prompt length: " + err.Error(), Err: err}
 	}
@@ -316,15 +319,7 @@ func (c *config) plan(spec workload.Spec) experiment.Plan {
 func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.Content) (complete bool, err error) {
 	spec := plan.Spec()
 	st := experiment.NewStage(r.cfg.plan(spec), r.writer)
-	requests := func() (record.Request, bool) {
-		q, ok := plan.Next()
-		if ok {
-			content.Fill(&q)
-		}
-		return q, ok
-	}
-	_, longest := plan.PromptBounds()
-	runner, err := real.NewRunner(r.target, loop(plan), longest, requests)
+	runner, err := r.runner(plan, content)
 	if err != nil {
 		return false, usageError{err}
 	}
@@ -368,6 +363,21 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	return ctx.Err() == nil, err
 }
 
+// runner of the load, with prompts made by content.
+func (r *run) runner(plan *workload.Plan, content *workload.Content) (*real.Runner, error) {
+	_, longest := plan.PromptBounds()
+	if plan.Spec().Sessions != nil {
+		return real.NewSessionRunner(r.target, loop(plan), longest, workload.NewConversations(plan, content))
+	}
+	return real.NewRunner(r.target, loop(plan), longest, func() (record.Request, bool) {
+		q, ok := plan.Next()
+		if ok {
+			content.Fill(&q)
+		}
+		return q, ok
+	})
+}
+
 // storeClock stores the latest estimates of the wall clock's offset.
 func (r *run) storeClock() error { return r.writer.AppendClock(r.target.TakeClock()) }
 
@@ -376,7 +386,7 @@ func loop(p *workload.Plan) sched.Config {
 	s := p.Spec()
 	if !s.Open() {
 		c := sched.Config{Concurrency: s.Concurrency, Ramp: int64(s.Ramp)}
-		if !s.ThinkTime.IsZero() {
+		if !s.ThinkTime.IsZero() && s.Sessions == nil {
 			c.Think = func() int64 { return int64(p.ThinkTime()) }
 		}
 		return c
@@ -387,6 +397,9 @@ func loop(p *workload.Plan) sched.Config {
 
 // stageName is short and says the load: "concurrency 16", "rate 4/s".
 func stageName(s workload.Spec) string {
+	if s.Open() && s.Sessions != nil {
+		return "session " + s.Arrival.Name()
+	}
 	if s.Open() {
 		return s.Arrival.Name()
 	}
@@ -394,10 +407,7 @@ func stageName(s workload.Spec) string {
 }
 
 // loadText says the load without the lengths, which belong to the workload.
-func loadText(s workload.Spec) string {
-	text, _, _ := strings.Cut(s.Describe(), ";")
-	return text
-}
+func loadText(s workload.Spec) string { return s.DescribeLoop() }
 
 // conclude makes the report from the run directory, by the same road as assay
 // report does.

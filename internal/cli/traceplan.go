@@ -24,12 +24,47 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 	t := *spec.Trace
 	t.SHA256 = f.SHA256
 	spec.Trace, c.Workload.Trace = &t, &t
+	if spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && f.HasSessions() {
+		say("note: its rows are turns of sessions, and are replayed as such: a turn waits for the end of the one before. " +
+			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1")
+		spec.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
+	}
+	if spec.Sessions.FollowTrace() {
+		return c.drawSessions(spec, f, say)
+	}
 	plan, err := workload.NewTracePlan(spec, c.Seed, f.Rows)
 	if err != nil {
 		return nil, err
 	}
 	if got := plan.Trace(); got.Failed > 0 {
 		say("note: %d rows of the trace failed when it was recorded: they are not replayed", got.Failed)
+	}
+	return plan, nil
+}
+
+// drawSessions makes the plan of a workload whose sessions are those of a trace.
+func (c *config) drawSessions(spec workload.Spec, f *workload.TraceFile, say func(format string, args ...any)) (*workload.Plan, error) {
+	plan, err := workload.NewSessionPlan(spec, c.Seed, f)
+	if err != nil {
+		return nil, err
+	}
+	c.Workload.Sessions = plan.Spec().Sessions
+	got := plan.SessionTrace()
+	say("trace: %d sessions of %.3g turns on average, at most %d", got.Sessions, float64(got.Rows)/float64(got.Sessions), got.MaxTurns)
+	for _, n := range []struct {
+		n    int64
+		text string
+	}{
+		{got.Failed, "rows of the trace failed when it was recorded: they are not replayed, and their sessions go on without them"},
+		{got.Branches, "turns follow one that had an answer already: each begins a session of its own"},
+		{got.Cut, "turns have prompts shorter than what was said before: it was cut when recorded, and is not here"},
+	} {
+		if n.n > 0 {
+			say("note: %d %s", n.n, n.text)
+		}
+	}
+	if got.Texts {
+		say("note: the trace has texts: they are sent as they are, and their lengths in tokens are estimates")
 	}
 	return plan, nil
 }

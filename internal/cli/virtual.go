@@ -163,12 +163,17 @@ func (v *virtualRun) create(k *clock.Clock) error {
 // stage applies the load, and says how long it took in virtual time.
 func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated time.Duration, err error) {
 	spec := plan.Spec()
-	runner, err := virtual.New(virtual.Config{
+	cfg := virtual.Config{
 		Engine: v.engine, Engines: v.engines, Load: loop(plan),
 		Requests: sched.SourceFunc(plan.Next),
 		Shape:    virtual.DrawLengths(v.cfg.Seed, virtualMeanOutput),
 		IDPrefix: v.idPrefix(),
-	})
+	}
+	if spec.Sessions != nil {
+		cfg.Talks = workload.NewConversations(plan, nil)
+		cfg.Shape = virtual.ShareHistory(cfg.Talks, v.engine.BlockSize, cfg.Shape)
+	}
+	runner, err := virtual.New(cfg)
 	if err != nil {
 		return 0, usageError{err}
 	}

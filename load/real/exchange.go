@@ -141,6 +141,19 @@ func (x *exchange) conclude(ctx context.Context, err error) {
 	}
 }
 
+// answered reports whether the reply is whole, as far as it was read: what conclude
+// will call completed.
+func (x *exchange) answered() bool {
+	a := &x.a
+	switch {
+	case a.Status < 200 || a.Status > 299, x.kind == replyForeign, x.failed:
+		return false
+	case a.Streamed:
+		return a.Finish.Known() || a.Done.Known()
+	}
+	return x.wholeOK
+}
+
 // foreign reports whether the dialect knew none of the events.
 func (x *exchange) foreign() bool {
 	return !slices.ContainsFunc(x.events, func(e record.Event) bool { return !e.Flags.Has(record.FlagOther) })

@@ -27,6 +27,8 @@ type lookAhead struct {
 
 	mu     sync.Mutex
 	bodies map[int64][]byte // of requests that the scheduler drew and has not sent
+	// promises of the bodies of later turns.
+	promises map[int64]*promise
 }
 
 type built struct {
@@ -85,11 +87,29 @@ func (l *lookAhead) Next() (record.Request, bool) {
 	return b.r, true
 }
 
-// take returns the body of a request that was drawn, once.
-func (l *lookAhead) take(index int64) []byte {
+// promise keeps the promise of a body.
+func (l *lookAhead) promise(p *promise) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.promises == nil {
+		l.promises = make(map[int64]*promise)
+	}
+	l.promises[p.r.Index] = p
+}
+
+// take returns the body of a request that was drawn, once, or the promise of one
+// that is not there yet.
+func (l *lookAhead) take(index int64) ([]byte, *promise) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if p := l.promises[index]; p != nil {
+		delete(l.promises, index)
+		if p.built() && p.err == nil {
+			return p.body, nil
+		}
+		return nil, p
+	}
 	b := l.bodies[index]
 	delete(l.bodies, index)
-	return b
+	return b, nil
 }

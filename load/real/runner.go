@@ -12,6 +12,7 @@ import (
 	"github.com/assay-bench/assay/load/sched"
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/wire"
+	"github.com/assay-bench/assay/workload"
 )
 
 // Observer is told what happens in a stage. Due is called where requests are
@@ -58,20 +59,31 @@ type Runner struct {
 	// unreached counts the attempts in a row that found nobody to talk to.
 	unreached atomic.Int64
 	slots     int // of a closed loop
+
+	talks     *workload.Conversations // nil without sessions
+	following *promise                // of the turn that the latest step made wait
+	broken    chan error              // a body that could not be built
 }
 
 // NewRunner prepares a load on the target. requests yields planned requests with
 // their prompts; it is called from a goroutine of the runner, ahead of need.
 func NewRunner(t *Target, cfg sched.Config, promptTokens int, requests func() (record.Request, bool)) (*Runner, error) {
+	r := newRunner(t, cfg, promptTokens, requests)
+	return r, r.schedule(cfg)
+}
+
+func newRunner(t *Target, cfg sched.Config, promptTokens int, requests func() (record.Request, bool)) *Runner {
 	r := &Runner{target: t, clock: t.clock, pacer: clock.NewPacer(t.clock), ended: make(chan *exchange, endedAhead), slots: cfg.Concurrency}
 	r.source = newLookAhead(t, promptTokens, requests)
 	r.pool.New = func() any { return t.newExchange() }
-	s, err := sched.New(cfg, r.source)
-	if err != nil {
-		return nil, fmt.Errorf("preparing the load: %w", err)
+	return r
+}
+
+func (r *Runner) schedule(cfg sched.Config) (err error) {
+	if r.sched, err = sched.New(cfg, r.source); err != nil {
+		return fmt.Errorf("preparing the load: %w", err)
 	}
-	r.sched = s
-	return r, nil
+	return nil
 }
 
 // CappedTime is how long an in-flight cap held arrivals back.
@@ -154,7 +166,7 @@ const (
 // send sends what is due now. It is called by the pacer.
 func (r *Runner) send(cut context.Context, batch []*due) {
 	for i, d := range batch {
-		if len(batch)-i > sentByPacer || len(d.body) > smallRequest {
+		if len(batch)-i > sentByPacer || len(d.body) > smallRequest || d.promise != nil {
 			go r.attempt(cut, d)
 			continue
 		}
@@ -189,6 +201,8 @@ type due struct {
 	sched.Action
 	body []byte // encoded
 	try  int
+	// promise of the body, while that is not there yet.
+	promise *promise
 }
 
 // launch sends every action from a goroutine of its own. r.mu is held, so that a
@@ -203,13 +217,16 @@ func (r *Runner) launch(cut context.Context, actions []sched.Action) {
 func (r *Runner) launched(a sched.Action) *due {
 	r.obs.Due(a.Scheduled)
 	r.streams.Add(1)
-	return &due{Action: a, body: r.source.take(a.Request.Index)}
+	d := &due{Action: a}
+	d.body, d.promise = r.source.take(a.Request.Index)
+	return d
 }
 
 // attempt makes an attempt of a request, and perhaps another after it. It may
 // return before they end; if not, it is thousands of stacks that wait here, and
 // they are to be small: what is large is behind calls that are over by then.
 func (r *Runner) attempt(cut context.Context, d *due) {
+	d.await(cut)
 	x, req := r.begin(cut, d)
 	r.target.transport.exchange(cut, &x.a, req, x, func(err error) {
 		r.target.conclude(cut, x, err)
@@ -226,15 +243,14 @@ func (r *Runner) begin(cut context.Context, d *due) (*exchange, *wire.Request) {
 			return
 		}
 		freed = true
-		now := r.now()
+		ended := r.free(cut, r.now(), d, x)
 		if x.a.Ended == 0 {
-			x.a.Ended = now
+			x.a.Ended = ended
 		}
-		r.free(cut, now, d.Slot)
 	})
 	d.body = nil // the exchange has it, for as long as it is needed
 	x.a = record.Attempt{
-		Request: d.Request.Index, Try: d.try, Streamed: r.target.Options.Stream,
+		Request: d.Request.Index, Try: d.try, Session: d.Request.Session, Turn: d.Request.Turn, Turns: d.Request.Turns, Streamed: r.target.Options.Stream,
 		PromptTokensAsked: d.Request.PromptTokens, MaxTokens: d.Request.MaxTokens, Choices: r.target.Options.Choices,
 		Scheduled: d.Scheduled, Dispatched: r.now(),
 	}
@@ -288,8 +304,9 @@ func (r *Runner) rest(cut context.Context, o record.Outcome) {
 	}
 }
 
-// free gives the slot back and sends what that allows.
-func (r *Runner) free(cut context.Context, now record.Stamp, slot int) {
+// free gives the slot back and sends what that allows. It returns the moment of the
+// end, by which what follows was scheduled.
+func (r *Runner) free(cut context.Context, now record.Stamp, d *due, x *exchange) record.Stamp {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	// Slots that are freed at the same moment may come here in any order. What is
@@ -298,12 +315,18 @@ func (r *Runner) free(cut context.Context, now record.Stamp, slot int) {
 	now = max(now, r.freed+1)
 	r.freed = now
 	var buf [4]sched.Action
-	out := r.sched.Ended(now, slot, buf[:0])
+	var out []sched.Action
+	if r.talks != nil {
+		out = r.endTurn(now, d, x, buf[:0])
+	} else {
+		out = r.sched.Ended(now, d.Slot, buf[:0])
+	}
 	r.launch(cut, out)
 	if next := r.nextWake(); next < r.asleep {
 		r.asleep = next
 		r.pacer.Wake()
 	}
+	return now
 }
 
 // collect hands ended attempts to the observer and asks it whether to go on.
@@ -346,6 +369,9 @@ func (r *Runner) collect(ctx, cut context.Context, cutOff context.CancelCauseFun
 				stop()
 				cutOff(err)
 			}
+		case err = <-r.broken:
+			stop()
+			cutOff(err)
 		case <-over:
 			for len(r.ended) > 0 {
 				r.deliver(<-r.ended)
@@ -395,7 +421,7 @@ func (r *Runner) stop(cut context.Context) {
 	r.stopSending(cut)
 	for _, h := range r.held {
 		a := record.Attempt{
-			Request: h.Request.Index, PromptTokensAsked: h.Request.PromptTokens, MaxTokens: h.Request.MaxTokens,
+			Request: h.Request.Index, Session: h.Request.Session, Turn: h.Request.Turn, Turns: h.Request.Turns, PromptTokensAsked: h.Request.PromptTokens, MaxTokens: h.Request.MaxTokens,
 			Streamed: r.target.Options.Stream, Scheduled: h.Scheduled, Ended: r.stoppedAt,
 			Outcome: record.NeverSent, Error: "held back until the run ended",
 		}

@@ -28,6 +28,9 @@ func planned(a *sched.Action, cfg *Config) record.Attempt {
 	return record.Attempt{
 		ID:                cfg.IDPrefix + strconv.FormatInt(a.Request.Index, 10),
 		Request:           a.Request.Index,
+		Session:           a.Request.Session,
+		Turn:              a.Request.Turn,
+		Turns:             a.Request.Turns,
 		PromptTokensAsked: a.Request.PromptTokens,
 		MaxTokens:         a.Request.MaxTokens,
 		Streamed:          true,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/assay-bench/assay/engine"
 	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/workload"
 )
 
 // lengthSigma is the log standard deviation of drawn lengths, near that of
@@ -25,6 +26,20 @@ func DrawLengths(seed uint64, mean float64) func(*record.Request, *engine.Reques
 		drawn := max(1, int(math.Round(min(math.Exp(mu+lengthSigma*source.NormFloat64()), 1e9))))
 		if drawn <= r.MaxTokens {
 			e.OutputTokens, e.Stop = drawn, true
+		}
+	}
+}
+
+// ShareHistory is a Shape that gives each turn of a session the prefix-cache hashes
+// of its history, after shape (nil for none) has settled the length of its reply. A
+// server without a prefix cache does not look at them.
+func ShareHistory(talks *workload.Conversations, blockSize int, shape func(*record.Request, *engine.Request)) func(*record.Request, *engine.Request) {
+	return func(r *record.Request, e *engine.Request) {
+		if shape != nil {
+			shape(r, e)
+		}
+		if r.Turn > 0 {
+			e.BlockHashes = talks.Hashes(r, e.OutputTokens, blockSize)
 		}
 	}
 }

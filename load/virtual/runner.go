@@ -10,6 +10,7 @@ import (
 	"github.com/assay-bench/assay/engine"
 	"github.com/assay-bench/assay/load/sched"
 	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/workload"
 )
 
 // Observer is told what happens in a stage, from the goroutine that called Run.
@@ -52,6 +53,8 @@ type Config struct {
 	// PromptTokens is set, and OutputTokens to MaxTokens, ended by length. nil
 	// leaves it so.
 	Shape func(r *record.Request, e *engine.Request)
+	// Talks are the sessions of the load, if it has any; they are the source then.
+	Talks *workload.Conversations
 	// Start is when the load begins; 0 stands for 1 ns after the epoch.
 	Start record.Stamp
 	// IDPrefix, followed by the request's index, is the ID of an attempt.
@@ -92,6 +95,9 @@ func New(cfg Config) (*Runner, error) {
 	engines, err := replicas(cfg.Engine, max(cfg.Engines, 1))
 	if err != nil {
 		return nil, err
+	}
+	if cfg.Talks != nil {
+		cfg.Requests, cfg.Load.After = cfg.Talks, cfg.Talks.After
 	}
 	s, err := sched.New(cfg.Load, cfg.Requests)
 	if err != nil {
@@ -225,9 +231,28 @@ func (r *Runner) refuse() {
 // allows to be sent.
 func (r *Runner) end(f *flight) {
 	slot := f.slot
+	well := r.replied(f)
 	r.land(f)
 	r.ends++
-	r.actions = r.sched.Ended(r.now, slot, r.actions)
+	if well {
+		r.actions = r.sched.Ended(r.now, slot, r.actions)
+	} else {
+		r.actions = r.sched.Abandoned(r.now, slot, r.actions)
+	}
+}
+
+// replied tells the session of an attempt how it ended; true if it goes on.
+func (r *Runner) replied(f *flight) bool {
+	if r.cfg.Talks == nil {
+		return true
+	}
+	q := record.Request{Session: f.attempt.Session, Turn: f.attempt.Turn}
+	if f.attempt.Outcome != record.Completed {
+		r.cfg.Talks.Over(q.Session)
+		return false
+	}
+	r.cfg.Talks.Replied(&q, f.attempt.Usage)
+	return true
 }
 
 // land hands an attempt over and forgets it.
