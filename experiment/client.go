@@ -24,6 +24,7 @@ type clientSide struct {
 	events    int
 	kernel    int
 	proof     []float64 // us, kernel's transmit stamp - sent
+	capped    time.Duration
 }
 
 func (c *clientSide) add(a *record.Attempt) {
@@ -61,26 +62,38 @@ func (c *clientSide) add(a *record.Attempt) {
 	c.kernel += a.KernelEvents
 }
 
-// verdict judges by the limits. readLag is that of the window's events; nil if
-// none has a kernel stamp.
+// verdict judges by the limits: first what would be a cause, of the whole run, then
+// what it shows in, of the window. The first that fails is the verdict's cause.
+// readLag is that of the window's events; nil if none has a kernel stamp.
 func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l result.ClientLimits) result.ClientVerdict {
 	v := result.ClientVerdict{Verdict: result.Valid, Stamps: c.stamps(), SendProof: c.sendProof(h)}
-	check := func(ch result.Check) {
-		v.Checks = append(v.Checks, ch)
-		if !ch.OK && v.Verdict == result.Valid {
-			v.Verdict, v.Cause = result.Invalid, ch.Text
-		}
-	}
 	if c.attempts == 0 {
 		v.Verdict, v.Cause = result.NotChecked, "no attempt was due in the window: nothing to judge"
 		return v
 	}
+	v.Checks = append(processChecks(h, l), c.checks(readLag, l)...)
+	for _, ch := range v.Checks {
+		if !ch.OK {
+			v.Verdict, v.Cause = result.Invalid, ch.Text
+			break
+		}
+	}
+	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
+	return v
+}
+
+// checks judge what the attempts of the window show.
+func (c *clientSide) checks(readLag *result.Summary, l result.ClientLimits) (list []result.Check) {
 	late := atMost("send lateness "+nameP99(len(c.lateness)), "ms", p99(c.lateness), ms(l.SendLateness))
 	late.Text += fmt.Sprintf(", n %d", len(c.lateness))
 	if worst := p99(c.setUp); worst != nil {
 		late.Text += fmt.Sprintf("; connection set-up, not in it: p99 %s ms", num(*worst))
 	}
-	check(late)
+	todo := "requests left after they were due: a machine of its own for this client, or less load; assay calibrate finds how much it takes"
+	if c.capped > 0 {
+		todo = fmt.Sprintf("the cap on requests in flight held arrivals back for %.3g s: a lower rate, or more room (--max-in-flight, open files, local ports)", c.capped.Seconds())
+	}
+	list = append(list, advise(late, todo))
 	if readLag != nil && readLag.N > 0 {
 		worst := readLag.P99
 		if worst == nil { // too few events: the largest is stricter
@@ -88,51 +101,55 @@ func (c *clientSide) verdict(h result.ClientHealth, readLag *result.Summary, l r
 		}
 		lag := atMost("read lag "+nameP99(readLag.N), "ms", worst, ms(l.ReadLag))
 		lag.Text += fmt.Sprintf(", n %d events; in no figure, since their stamps are the kernel's", readLag.N)
-		if !lag.OK {
-			lag.Text += ": those stand, it is our reading that was late"
-		}
-		check(lag)
+		list = append(list, advise(lag, "those stand, it is our reading that was late: less other work on these cores, --transport epoll, or less load"))
 	}
-	check(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced))
-	check(atLeast("due requests sent", "share", share(c.sent, c.due), l.Sent))
-	check(atMost("stale connections", "share of attempts", share(c.stale, c.attempts), l.Stale))
-	pause := new(ms(h.GCPauseMax))
-	if h.Cores == 0 { // nobody lived to read it
-		pause = nil
-	}
-	check(atMost("longest GC pause", "ms", pause, ms(l.GCPause)))
-	if h.Throttled != nil {
-		check(atMost("cgroup throttling", "ms", new(ms(*h.Throttled)), 0))
-	}
-	for _, ch := range processChecks(h, l) {
-		check(ch)
-	}
-	v.GapsWithheld = c.text > 0 && float64(c.coalesced) > l.Coalesced*float64(c.text)
-	return v
+	return append(list,
+		advise(atMost("coalesced text events", "share", share(c.coalesced, c.text), l.Coalesced),
+			"several came by one read: something between buffers, or this client was kept from its cores"),
+		advise(atLeast("due requests sent", "share", share(c.sent, c.due), l.Sent),
+			"the others were held back by a cap on requests in flight, or failed before their first byte"),
+		advise(atMost("stale connections", "share of attempts", share(c.stale, c.attempts), l.Stale),
+			"the far side closes unused connections without a word: try --conn per-request"))
 }
 
 // processChecks judge what our own process got of the machine over the whole run.
 // A limit of 0 was not declared: the run is older than it, or the user turned it
 // off.
 func processChecks(h result.ClientHealth, l result.ClientLimits) (list []result.Check) {
-	if h.Cores == 0 || h.Elapsed <= 0 { // nobody lived to read it
+	if h.Cores == 0 { // nobody lived to read it
 		return nil
 	}
-	if l.SchedLatency > 0 {
-		list = append(list, atMost("scheduler latency p99", "ms", new(ms(h.SchedLatencyP99)), ms(l.SchedLatency)))
+	cores := float64(h.Cores)
+	if h.CPULimit > 0 {
+		cores = min(cores, h.CPULimit)
 	}
-	if l.CPU > 0 {
-		cores := float64(h.Cores)
-		if h.CPULimit > 0 {
-			cores = min(cores, h.CPULimit)
-		}
-		used := atMost("own CPU", fmt.Sprintf("share of the %s cores that we may use", num(cores)), new(float64(h.CPU)/float64(h.Elapsed)/cores), l.CPU)
-		list = append(list, used)
+	if h.Throttled != nil {
+		list = append(list, advise(atMost("cgroup throttling", "ms", new(ms(*h.Throttled)), 0),
+			"the CPU limit of our cgroup stopped us: raise or drop it (docker --cpus, resources.limits.cpu of a pod, CPUQuota= of a unit)"))
 	}
 	if l.Steal > 0 && h.Steal != nil {
-		list = append(list, atMost("steal", "share of the machine's CPU time, taken by its hypervisor", h.Steal, l.Steal))
+		list = append(list, advise(atMost("steal", "share of the time of our cores, taken by the hypervisor", h.Steal, l.Steal),
+			"other guests of the host took it: a machine with cores of its own"))
 	}
-	return list
+	if l.CPU > 0 && h.Elapsed > 0 {
+		used := float64(h.CPU) / float64(h.Elapsed) / cores
+		list = append(list, advise(atMost("own CPU", fmt.Sprintf("share of the %s cores that we may use", num(cores)), &used, l.CPU),
+			"more cores, or less load"))
+	}
+	if l.SchedLatency > 0 {
+		list = append(list, advise(atMost("scheduler latency p99", "ms", new(ms(h.SchedLatencyP99)), ms(l.SchedLatency)),
+			"our goroutines waited for a thread: more cores, less other work on them, or less load"))
+	}
+	return append(list, advise(atMost("longest GC pause", "ms", new(ms(h.GCPauseMax)), ms(l.GCPause)),
+		"a pause ends when every running thread has stopped: less other work on these cores, or more of them"))
+}
+
+// advise adds to a failed check what to do about it.
+func advise(c result.Check, what string) result.Check {
+	if !c.OK {
+		c.Text += ": " + what
+	}
+	return c
 }
 
 // sendProof holds the send stamps against the kernel's; nil if that was not wanted.

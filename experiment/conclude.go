@@ -24,7 +24,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	o.CoalescedLimit = l.Coalesced
 	m := metric.NewStage(i.Window, o)
 	stab := stability{info: i}
-	client := clientSide{window: i.Window}
+	client := clientSide{window: i.Window, capped: i.CappedTime}
 	found := findings{info: i}
 	var sums clientSums
 	last := i.Window.End

@@ -119,6 +119,34 @@ func TestClientVerdict(t *testing.T) {
 	}
 }
 
+// TestFirstCause: what took the cores from us comes before what that led to, and
+// each failed check says what to do.
+func TestFirstCause(t *testing.T) {
+	h := result.ClientHealth{Cores: 2, Elapsed: 10 * time.Second, CPU: time.Second, GCPauseMax: time.Second, Throttled: new(80 * time.Millisecond)}
+	late := func(_ int, a *record.Attempt) { a.Sent = a.Scheduled.Add(5 * time.Millisecond) }
+	v := concludeHundred(late, h, result.Target{}, 0).Client
+	if want := "cgroup throttling 80 ms (at most 0): the CPU limit of our cgroup stopped us"; !strings.HasPrefix(v.Cause, want) {
+		t.Errorf("%q, want %q", v.Cause, want)
+	}
+	var failed []string
+	for _, c := range v.Checks {
+		if !c.OK {
+			failed = append(failed, c.Name)
+			if !strings.Contains(c.Text, "): ") && !strings.Contains(c.Text, ", n 100: ") {
+				t.Errorf("no advice: %s", c.Text)
+			}
+		}
+	}
+	if got := strings.Join(failed, ", "); got != "cgroup throttling, longest GC pause, send lateness p99" {
+		t.Errorf("failed: %s", got)
+	}
+	i := result.StageInfo{Name: "s", OpenLoop: true, Window: window(), CappedTime: 3 * time.Second, Health: result.ClientHealth{Cores: 2, Elapsed: time.Second}}
+	capped := Conclude(i, &result.Target{}, hundred(late), result.DefaultClientLimits(), metric.Options{Planned: true}).Client
+	if !strings.Contains(capped.Cause, "held arrivals back for 3 s") {
+		t.Errorf("capped: %s", capped.Cause)
+	}
+}
+
 // TestReadLag judges by the events, each at its own lag.
 func TestReadLag(t *testing.T) {
 	for _, c := range []struct {

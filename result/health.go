@@ -10,7 +10,7 @@ type ClientHealth struct {
 	GOMAXPROCS int `json:"gomaxprocs"`
 	// CPULimit of our cgroup in cores; 0 is none.
 	CPULimit float64 `json:"cpu_limit_cores,omitzero"`
-	// Steal is the share of the machine's CPU time that its hypervisor gave to
+	// Steal is the share of the time of our cores that the hypervisor gave to
 	// others; nil where it is not known.
 	Steal *float64 `json:"steal_share,omitempty"`
 	// CPU time that the process used, and over how long.

@@ -43,7 +43,7 @@ type ClientLimits struct {
 	Stale        float64       `yaml:"stale" json:"stale"`                    // most, share of attempts
 	SchedLatency time.Duration `yaml:"sched_latency" json:"sched_latency_ns"` // p99
 	CPU          float64       `yaml:"cpu" json:"cpu"`                        // most, share of the cores that we may use
-	Steal        float64       `yaml:"steal" json:"steal"`                    // most, share of the machine's CPU time
+	Steal        float64       `yaml:"steal" json:"steal"`                    // most, share of the time of those cores
 }
 
 // DefaultClientLimits are those of MEASUREMENT.md section 5.

@@ -1,7 +1,6 @@
 package real
 
 import (
-	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -102,40 +101,76 @@ func cores(quota, period string) float64 {
 	return q / p
 }
 
-// hostCPU is the CPU time of the whole machine so far, in ticks.
+// hostCPU is the CPU time of the cores that this process may run on, so far, in
+// ticks.
 type hostCPU struct {
 	total, steal uint64
 	known        bool
 }
 
 func readHostCPU() hostCPU {
-	b, err := fs.ReadFile(os.DirFS("/proc"), "stat")
+	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return hostCPU{}
 	}
-	return parseHostCPU(string(b))
+	status, _ := os.ReadFile("/proc/self/status") // without it, all cores
+	return parseHostCPU(string(stat), allowedCPUs(string(status)))
 }
 
-// parseHostCPU reads the first line of /proc/stat (proc(5)): user, nice, system,
-// idle, iowait, irq, softirq, steal; guest times are in user.
-func parseHostCPU(stat string) (h hostCPU) {
-	line, _, _ := strings.Cut(stat, "\n")
-	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return h
+// allowedCPUs are the names, as in /proc/stat, of the cores in Cpus_allowed_list
+// of a /proc/self/status, such as "0-3,8"; nil if it does not say.
+func allowedCPUs(status string) map[string]bool {
+	_, list, ok := strings.Cut(status, "\nCpus_allowed_list:")
+	if !ok {
+		return nil
 	}
-	for _, f := range fields[1:9] {
-		n, err := strconv.ParseUint(f, 10, 64)
-		if err != nil {
-			return hostCPU{}
+	list, _, _ = strings.Cut(list, "\n")
+	cpus := make(map[string]bool)
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		low, high, isRange := strings.Cut(part, "-")
+		if !isRange {
+			high = low
 		}
-		h.total, h.steal = h.total+n, n
+		from, err := strconv.Atoi(low)
+		to, terr := strconv.Atoi(high)
+		if err != nil || terr != nil || to-from > 1<<16 {
+			return nil
+		}
+		for n := from; n <= to; n++ {
+			cpus["cpu"+strconv.Itoa(n)] = true
+		}
 	}
-	h.known = true
+	return cpus
+}
+
+// parseHostCPU sums the lines of a /proc/stat (proc(5)) for these cores, or takes
+// the line of all if it is not known which: user, nice, system, idle, iowait, irq,
+// softirq, steal; guest times are in user.
+func parseHostCPU(stat string, cpus map[string]bool) (h hostCPU) {
+	if len(cpus) == 0 {
+		cpus = map[string]bool{"cpu": true}
+	}
+	for line := range strings.Lines(stat) {
+		fields := strings.Fields(line)
+		if len(fields) < 9 || !cpus[fields[0]] {
+			continue
+		}
+		for i, f := range fields[1:9] {
+			n, err := strconv.ParseUint(f, 10, 64)
+			if err != nil {
+				return hostCPU{}
+			}
+			h.total += n
+			if i == 7 {
+				h.steal += n
+			}
+		}
+		h.known = true
+	}
 	return h
 }
 
-// stolenSince is the share of the machine's CPU time that its hypervisor gave to
+// stolenSince is the share of the time of these cores that the hypervisor gave to
 // others; nil where it is not known.
 func (h hostCPU) stolenSince(from hostCPU) *float64 {
 	if !h.known || !from.known || h.total <= from.total || h.steal < from.steal {

@@ -34,12 +34,29 @@ func TestCores(t *testing.T) {
 }
 
 func TestStolen(t *testing.T) {
-	from := parseHostCPU("cpu  100 0 100 700 50 0 40 10 0 0\ncpu0 1 2\n")
-	to := parseHostCPU("cpu  150 0 120 740 50 0 40 100 9 9\n")
-	if got := to.stolenSince(from); got == nil || *got != 0.45 { // 90 of 200 ticks
-		t.Errorf("stolen %v", got)
+	const (
+		before = "cpu  100 0 100 700 50 0 40 10 0 0\ncpu0 10 0 10 70 5 0 4 1 0 0\ncpu12 90 0 90 630 45 0 36 9 0 0\nintr 9 8 7 6 5 4 3 2 1\n"
+		after  = "cpu  150 0 120 740 50 0 40 100 9 9\ncpu0 10 0 10 70 5 0 4 101 0 0\ncpu12 90 0 90 730 45 0 36 9 0 0\nintr 9 8 7 6 5 4 3 2 1\n"
+	)
+	for _, tt := range []struct {
+		name, status string
+		want         float64
+	}{
+		{"all cores", "", 0.45}, // 90 of 200 ticks
+		{"one core", "Name:\tx\nCpus_allowed_list:\t0\nMems:\t0\n", 1},
+		{"the other", "Name:\tx\nCpus_allowed_list:\t8-15\n", 0},
+		{"both", "Name:\tx\nCpus_allowed_list:\t0,8-15\n", 0.5},
+		{"a list that is none", "Name:\tx\nCpus_allowed_list:\tf-\n", 0.45},
+		{"a list without end", "Name:\tx\nCpus_allowed_list:\t0-99999999999\n", 0.45},
+	} {
+		cpus := allowedCPUs(tt.status)
+		got := parseHostCPU(after, cpus).stolenSince(parseHostCPU(before, cpus))
+		if got == nil || *got != tt.want {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
 	}
-	if from.stolenSince(to) != nil || parseHostCPU("cpu x").stolenSince(from) != nil || to.stolenSince(hostCPU{}) != nil {
+	from, to := parseHostCPU(before, nil), parseHostCPU(after, nil)
+	if from.stolenSince(to) != nil || parseHostCPU("cpu x", nil).stolenSince(from) != nil || to.stolenSince(hostCPU{}) != nil {
 		t.Error("a share of nothing that is known")
 	}
 }
