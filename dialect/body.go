@@ -68,6 +68,9 @@ func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) error
 			w.intField("min_tokens", r.MaxTokens)
 		}
 	}
+	if r.CacheSalt != "" && w.field("cache_salt") {
+		w.b = appendString(w.b, r.CacheSalt)
+	}
 	if w.field("temperature") {
 		t := 0.0
 		if o.Temperature != nil {

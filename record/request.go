@@ -28,6 +28,13 @@ type Request struct {
 	Turn, Turns int
 	// PromptTokens is the prompt length that was asked for, in tokens.
 	PromptTokens int
+	// PrefixPool is which shared prefix the prompt begins with, from 1; 0 for none.
+	// PrefixTokens is its length, within PromptTokens.
+	PrefixPool, PrefixTokens int
+	// CacheSalt keeps the prefix cache of requests with another salt apart, where the
+	// server has that (vLLM's cache_salt). In a plan without prompts it is the scope
+	// of the salt, not yet the salt. Empty for none.
+	CacheSalt string
 	// MaxTokens caps the output, in tokens. It is a cap, not a length.
 	MaxTokens int
 	// ExactOutput asks the server to produce exactly MaxTokens (ignore_eos,

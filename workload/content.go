@@ -3,6 +3,7 @@ package workload
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -84,10 +85,22 @@ func newContent(o *CalibrateOptions) *Content {
 	}
 }
 
-// Fill sets r.Prompt to a prompt of r.PromptTokens tokens. The prompt depends
-// on the nonce, on r.Index and on that length alone.
+// Fill sets r.Prompt to a prompt of r.PromptTokens tokens, and its salt. The
+// prompt depends on the nonce, on r.Index, on that length and on the shared
+// prefix alone.
 func (c *Content) Fill(r *record.Request) {
-	r.Prompt = c.prompt(r.Index, c.unitsFor(r.PromptTokens))
+	n := c.unitsFor(r.PromptTokens)
+	shared := 0
+	if r.PrefixPool > 0 {
+		shared = min(c.bare(r.PrefixTokens), n)
+	}
+	r.Prompt = c.wrap(r.Index, int64(r.PrefixPool), shared, n)
+	switch r.CacheSalt {
+	case SaltRun:
+		r.CacheSalt = fmt.Sprintf("%016x", c.key[0]^c.key[1])
+	case SaltRequest:
+		r.CacheSalt = fmt.Sprintf("%016x-%d", c.key[0]^c.key[1], r.Index)
+	}
 }
 
 func (c *Content) unitsFor(tokens int) int {
@@ -98,11 +111,25 @@ func (c *Content) unitsFor(tokens int) int {
 }
 
 // prompt of n units.
-func (c *Content) prompt(index int64, n int) record.Prompt {
-	if c.ids != nil {
+func (c *Content) prompt(index int64, n int) record.Prompt { return c.wrap(index, 0, 0, n) }
+
+// prefixText is the index of the first shared prefix; see systemText.
+const prefixText = 1 << 44
+
+// wrap makes a prompt of n units, the first of which are those of a pool.
+func (c *Content) wrap(index, pool int64, shared, n int) record.Prompt {
+	if c.ids != nil && shared == 0 {
 		return record.Prompt{TokenIDs: c.tokens(index, n)}
 	}
-	text := c.text(index, n)
+	if c.ids != nil {
+		return record.Prompt{TokenIDs: append(c.tokens(prefixText+pool, shared), c.tokens(index, n-shared)...)}
+	}
+	var b strings.Builder
+	b.Grow(len(lead) + n*(len(c.sep)+6))
+	b.WriteString(lead)
+	c.appendUnits(&b, prefixText+pool, shared)
+	c.appendUnits(&b, index, n-shared)
+	text := b.String()
 	if c.chat {
 		return record.Prompt{Messages: []record.Message{{Role: "user", Content: text}}}
 	}

@@ -26,6 +26,7 @@ type Plan struct {
 	lengths func() (prompt, output int)
 	rest    func(*rand.Rand) time.Duration
 
+	prefixes *prefixDraws  // nil without shared prefixes
 	sessions *sessionDraws // nil without sessions
 
 	open    func() (Rows, error)
@@ -86,6 +87,10 @@ func newPlan(spec Spec, seed uint64) (*Plan, error) {
 		rest:    spec.ThinkTime.sampler(),
 	}
 	if err := p.setLengths(); err != nil {
+		return nil, err
+	}
+	var err error
+	if p.prefixes, err = newPrefixDraws(spec.Prefix, seed); err != nil {
 		return nil, err
 	}
 	return p, p.setSessions()
@@ -191,6 +196,8 @@ func (p *Plan) Next() (r record.Request, ok bool) {
 		return record.Request{}, false
 	}
 	p.next++
+	r.CacheSalt = p.spec.CacheSalt
+	p.prefixes.give(&r)
 	return r, true
 }
 

@@ -42,6 +42,11 @@ type Spec struct {
 	LengthPairs []LengthPair `yaml:"length_pairs,omitempty" json:"length_pairs,omitempty"`
 	// Trace of arrivals (process trace) or lengths (dist trace).
 	Trace *Trace `yaml:"trace,omitempty" json:"trace,omitempty"`
+	// Prefix makes prompts share their beginnings; nil: none do.
+	Prefix *Prefix `yaml:"prefix,omitempty" json:"prefix,omitempty"`
+	// CacheSalt sends a cache_salt (vLLM) that is another in every run ("run"), or for
+	// every request ("request"). Empty sends none.
+	CacheSalt string `yaml:"cache_salt,omitempty" json:"cache_salt,omitzero"`
 	// Sessions make multi-turn conversations of the requests.
 	Sessions *Sessions `yaml:"sessions,omitempty" json:"sessions,omitempty"`
 }
@@ -88,6 +93,7 @@ func (s Spec) Validate() error {
 		}
 	}
 	s.checkLengths(field)
+	s.checkSharing(field)
 	if s.Sessions != nil {
 		s.Sessions.check(field)
 		field("think_time", s.ThinkTime.Validate())
@@ -164,6 +170,23 @@ func (s *Spec) checkLengths(field func(string, error)) {
 	}
 }
 
+// checkSharing passes what is wrong with prefixes and salts to field.
+func (s *Spec) checkSharing(field func(string, error)) {
+	if s.Prefix != nil {
+		s.Prefix.check(field)
+		if s.Sessions != nil {
+			field("prefix", errors.New("sessions have prefixes of their own (sessions.shared_prefix_tokens)"))
+		}
+	}
+	switch {
+	case s.CacheSalt == "":
+	case s.CacheSalt != SaltRun && s.CacheSalt != SaltRequest:
+		field("cache_salt", fmt.Errorf("%q is not known: want run or request", s.CacheSalt))
+	case s.Sessions != nil:
+		field("cache_salt", errors.New("sessions take none yet"))
+	}
+}
+
 // correlates reports whether the length has a quantile function.
 func (l Length) correlates() bool { return l.Dist != Mixture && l.Dist != FromTrace }
 
@@ -207,6 +230,12 @@ func (s Spec) Describe() string {
 	}
 	if s.Trace != nil {
 		b.WriteString(s.Trace.describe())
+	}
+	if s.Prefix != nil {
+		b.WriteString(s.Prefix.describe())
+	}
+	if s.CacheSalt != "" {
+		fmt.Fprintf(&b, "; a cache salt for each %s", s.CacheSalt)
 	}
 	if s.ReusePrompts {
 		b.WriteString("; prompts reused between runs")

@@ -58,15 +58,17 @@ type baseFlags struct {
 	File []string `short:"f" name:"file" placeholder:"bench.yaml" help:"Configuration file, - for standard input; later ones win."`
 	Set  []string `name:"set" placeholder:"KEY=VALUE" sep:"none" help:"Set any key of the configuration, as in workload.arrival.rate=4."`
 
-	Arrival      *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
-	CV           *float64         `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
-	MaxInFlight  *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
-	ThinkTime    *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests; sessions: rest before a later turn; such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
-	Turns        *workload.Length `placeholder:"1" help:"Sessions of so many turns, each with all that was said before in its prompt: a number, a range such as 2..8, or a distribution. --rate and --concurrency are then of sessions, --prompt-tokens and --output-tokens of a turn; prefixes, first prompts and tool delays by -f or --set workload.sessions.KEY=VALUE." group:"Workload"`
-	Ramp         *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
-	Trace        *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
-	ReusePrompts bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
-	Seed         *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
+	Arrival            *string          `placeholder:"poisson" help:"Arrivals of an open loop: poisson, constant, gamma, weibull, pareto, lomax, hyperexponential; others, such as on-off or ramp, by -f or --set." group:"Workload"`
+	CV                 *float64         `name:"cv" placeholder:"CV" help:"Standard deviation over mean of the gaps between arrivals: above 1 is burstier than poisson. Alone it means gamma." group:"Workload"`
+	MaxInFlight        *int             `name:"max-in-flight" placeholder:"N" help:"Cap on the requests in flight of an open loop; time spent capped is reported." group:"Workload"`
+	ThinkTime          *workload.Think  `name:"think-time" placeholder:"0s" help:"Closed loop: rest of a slot between its requests; sessions: rest before a later turn; such as 2s or exponential:mean=2s,max=1m." group:"Workload"`
+	Turns              *workload.Length `placeholder:"1" help:"Sessions of so many turns, each with all that was said before in its prompt: a number, a range such as 2..8, or a distribution. --rate and --concurrency are then of sessions, --prompt-tokens and --output-tokens of a turn; prefixes, first prompts and tool delays by -f or --set workload.sessions.KEY=VALUE." group:"Workload"`
+	Ramp               *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
+	Trace              *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
+	SharedPrefixTokens *workload.Length `name:"shared-prefix-tokens" placeholder:"N" help:"Prompts begin with a shared prefix of so many tokens, which count within --prompt-tokens. Share of the requests and choice of the prefix by -f or --set workload.prefix.share=0.5." group:"Workload"`
+	PrefixPools        *int             `name:"prefix-pools" placeholder:"1" help:"Distinct shared prefixes." group:"Workload"`
+	ReusePrompts       bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
+	Seed               *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
 	Duration *time.Duration `placeholder:"8s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
@@ -232,6 +234,25 @@ func (c *loadFlags) workload(w *workload.Spec) error {
 	put(&w.ThinkTime, c.ThinkTime)
 	put(&w.Ramp, c.Ramp)
 	w.ReusePrompts = w.ReusePrompts || c.ReusePrompts
+	return c.prefix(w)
+}
+
+// prefix takes the flags of shared prefixes.
+func (c *baseFlags) prefix(w *workload.Spec) error {
+	if c.SharedPrefixTokens == nil && c.PrefixPools == nil {
+		return nil
+	}
+	if c.PrefixPools != nil && *c.PrefixPools < 1 {
+		return usagef("--prefix-pools is %d: want a count from 1", *c.PrefixPools)
+	}
+	if c.SharedPrefixTokens == nil && w.Prefix == nil {
+		return usagef("--prefix-pools without --shared-prefix-tokens: there is no prefix to share")
+	}
+	var x workload.Prefix
+	put(&x, w.Prefix)
+	put(&x.Tokens, c.SharedPrefixTokens)
+	put(&x.Pools, c.PrefixPools)
+	w.Prefix = &x
 	return nil
 }
 

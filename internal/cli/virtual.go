@@ -166,7 +166,7 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 	cfg := virtual.Config{
 		Engine: v.engine, Engines: v.engines, Load: loop(plan),
 		Requests: sched.SourceFunc(plan.Next),
-		Shape:    virtual.DrawLengths(v.cfg.Seed, virtualMeanOutput),
+		Shape:    sharePrefixes(v.engine.BlockSize, virtual.DrawLengths(v.cfg.Seed, virtualMeanOutput)),
 		IDPrefix: v.idPrefix(),
 	}
 	if spec.Sessions != nil {

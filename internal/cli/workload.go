@@ -79,7 +79,7 @@ func bareSpec(b []byte) bool {
 	}
 	for key := range top {
 		if slices.Contains([]string{"prompt_tokens", "output_tokens", "exact_output", "arrival", "concurrency", "think_time", "ramp",
-			"reuse_prompts", "length_correlation", "length_pairs", "trace"}, key) {
+			"reuse_prompts", "length_correlation", "length_pairs", "trace", "prefix", "cache_salt", "sessions"}, key) {
 			return true
 		}
 	}
