@@ -38,7 +38,7 @@ func (c *Client) Do(ctx context.Context, a *record.Attempt, req *Request, sink S
 	if err != nil {
 		return err
 	}
-	return cn.finish(cn.exchange(method, out))
+	return cn.finish(cn.receive(method, cn.dispatch(out)))
 }
 
 // Start is the first half of [Client.Do] where that needs no waiting: if an unused
@@ -133,11 +133,6 @@ func (c *Client) connection(ctx context.Context, a *record.Attempt, fresh bool, 
 	}
 	a.ConnReady, a.RemoteAddr = c.now(), cn.remote
 	return cn, nil
-}
-
-// exchange sends out and takes the reply.
-func (cn *conn) exchange(method string, out *bytes.Buffer) error {
-	return cn.receive(method, cn.dispatch(out))
 }
 
 // receive takes the reply to a request whose sending ended with werr.
