@@ -33,6 +33,9 @@ func drawAttempt(t *rapid.T, request int64, coalesced bool) loaded {
 	var l loaded
 	a := &l.attempt
 	a.Request, a.ID = request, fmt.Sprint(request)
+	if rapid.Bool().Draw(t, "in a session") {
+		a.Session, a.Turn, a.Turns = request/3, int(request%3)+1, 4
+	}
 	a.Streamed = rapid.IntRange(0, 9).Draw(t, "streamed") < 9 // rapid prefers small numbers
 	a.Outcome = record.Completed
 	if rapid.IntRange(0, 3).Draw(t, "fails") == 3 {

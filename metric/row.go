@@ -31,6 +31,9 @@ const (
 // neither the attempt nor its events need to stay in memory.
 type row struct {
 	request int64
+	session int64
+	turn    int32 // from 1; 0 of no session
+	turns   int32 // planned
 	try     int32
 	check   OneToken
 	outcome outcomeCode
@@ -53,7 +56,7 @@ const unknownCount = -1
 
 func newRow(a *record.Attempt, outcome outcomeCode, due bool) row {
 	r := row{
-		request: a.Request, try: int32(a.Try), check: CheckOneToken(a), outcome: outcome, due: due,
+		request: a.Request, session: a.Session, turn: count(a.Turn), turns: count(a.Turns), try: int32(a.Try), check: CheckOneToken(a), outcome: outcome, due: due,
 		scheduled: a.Scheduled, sent: a.Sent, start: startOf(a), end: endOf(a), last: lastOf(a),
 		n: unknownCount, prompt: unknownCount, asked: count(a.PromptTokensAsked), maxTokens: count(a.MaxTokens),
 	}

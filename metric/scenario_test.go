@@ -205,6 +205,12 @@ func setKey(a *record.Attempt, key, value string) (err error) {
 		a.Status, err = strconv.Atoi(value)
 	case "try":
 		a.Try, err = strconv.Atoi(value)
+	case "session":
+		a.Session, err = strconv.ParseInt(value, 10, 64)
+	case "turn":
+		a.Turn, err = strconv.Atoi(value)
+	case "turns":
+		a.Turns, err = strconv.Atoi(value)
 	case "request":
 		a.Request, err = strconv.ParseInt(value, 10, 64)
 	case "finish":

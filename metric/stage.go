@@ -144,6 +144,8 @@ func (s *Stage) Result(into *result.Stage) {
 	into.Ledger, into.LedgerRun = cloneLedger(&s.inWindow), cloneLedger(&s.run)
 	into.Metrics = s.metrics(v)
 	into.Workload = s.workload(v)
+	into.Sessions = s.sessions(v)
+	into.Warnings = append(into.Warnings, sessionWarnings(into.Sessions)...)
 	into.Throughput = s.throughput(v)
 	into.Goodput = s.goodput(v)
 	into.Errors = s.errorSamples()

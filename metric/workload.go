@@ -76,12 +76,25 @@ func (s *Stage) dispersion(arrived []int64) []result.Dispersion {
 // inFlight weighs the number of attempts of any phase between start and end by
 // time over the window.
 func (s *Stage) inFlight(rows []*row) result.InFlight {
-	w, neverSent := s.window, codeOf(s.outcomes, record.NeverSent)
+	var spans []span
+	for _, r := range rows {
+		if r.outcome != s.neverSent() {
+			spans = append(spans, span{r.start, r.end})
+		}
+	}
+	return overlap(s.window, spans)
+}
+
+// span is from a start to an end.
+type span struct{ start, end record.Stamp }
+
+// overlap weighs the number of spans that hold a moment by time over the window.
+func overlap(w record.Window, spans []span) result.InFlight {
 	var starts, ends []record.Stamp
 	var busy float64
-	for _, r := range rows {
-		start, end := max(r.start, w.Start), min(r.end, w.End)
-		if r.outcome == neverSent || start >= end {
+	for _, x := range spans {
+		start, end := max(x.start, w.Start), min(x.end, w.End)
+		if start >= end {
 			continue
 		}
 		starts, ends = append(starts, start), append(ends, end)

@@ -74,6 +74,7 @@ func runSheet(r *result.Run) *sheet {
 		sh.connection(&st.Metrics)
 		sh.beside(&st.Metrics)
 		sh.strata(st.Metrics.Strata)
+		sh.sessions(st.Sessions)
 		sh.throughput(st)
 		sh.goodput(st.Goodput)
 		sh.diagnosis(st.Diagnosis)

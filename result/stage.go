@@ -186,10 +186,12 @@ type Stage struct {
 	Cooldown     time.Duration `json:"cooldown_ns"`
 	Warmup       Warmup        `json:"warmup"`
 	// Ledger of the window; LedgerRun of every attempt of the stage.
-	Ledger     record.Ledger    `json:"ledger"`
-	LedgerRun  record.Ledger    `json:"ledger_all_phases"`
-	Metrics    Metrics          `json:"metrics"`
-	Workload   Observed         `json:"workload"`
+	Ledger    record.Ledger `json:"ledger"`
+	LedgerRun record.Ledger `json:"ledger_all_phases"`
+	Metrics   Metrics       `json:"metrics"`
+	Workload  Observed      `json:"workload"`
+	// Sessions are nil where no request belongs to one.
+	Sessions   *Sessions        `json:"sessions,omitempty"`
 	Throughput []Throughput     `json:"throughput"`
 	Goodput    *Goodput         `json:"goodput"`
 	Client     ClientVerdict    `json:"client_verdict"`

@@ -167,6 +167,7 @@ func (f *simFlags) config() (simserver.Config, error) {
 	if !(f.FaultShare > 0 && f.FaultShare <= 1) {
 		return c, usagef("--fault-share is %v: want a share above 0 and up to 1", f.FaultShare)
 	}
+	c.PromptTokensDetails = true // else nobody sees what a prefix cache does
 	c.Engines, c.Fault, c.FaultShare, c.TruthSteps = f.Engines, f.Fault, f.FaultShare, f.TruthSteps
 	return c, nil
 }

@@ -102,6 +102,7 @@ type run struct {
 	history  *history       // of them at a Prometheus server; nil without one
 	info     result.Target
 	clock    *clock.Clock
+	room     int // for requests at a time, of an open loop; 0: no bound
 	writer   *rundir.Writer
 	checked  *result.InstrumentCheck // before the run, if that was asked for
 	closers  []func()
@@ -195,8 +196,13 @@ func checkOut(dir string) (made bool, err error) {
 
 // connect finds the target, or starts the built-in engine, and probes it.
 func (r *run) connect(ctx context.Context) (real.Features, error) {
-	if err := r.cfg.fits(real.ReadLimits()); err != nil {
+	limits := real.ReadLimits()
+	if err := r.cfg.fits(limits); err != nil {
 		return real.Features{}, err
+	}
+	r.room = r.cfg.room(limits)
+	if text := r.cfg.tightRoom(r.room); text != "" {
+		r.say("note: %s", text)
 	}
 	url := r.cfg.Target.URL
 	if url == "" {
@@ -366,10 +372,12 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 // runner of the load, with prompts made by content.
 func (r *run) runner(plan *workload.Plan, content *workload.Content) (*real.Runner, error) {
 	_, longest := plan.PromptBounds()
+	load := loop(plan)
+	load.MaxInFlight = max(load.MaxInFlight, r.room)
 	if plan.Spec().Sessions != nil {
-		return real.NewSessionRunner(r.target, loop(plan), longest, workload.NewConversations(plan, content))
+		return real.NewSessionRunner(r.target, load, longest, workload.NewConversations(plan, content))
 	}
-	return real.NewRunner(r.target, loop(plan), longest, func() (record.Request, bool) {
+	return real.NewRunner(r.target, load, longest, func() (record.Request, bool) {
 		q, ok := plan.Next()
 		if ok {
 			content.Fill(&q)

@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"fmt"
 	"net/netip"
+	"time"
 
 	"github.com/assay-bench/assay/load/real"
 	"github.com/assay-bench/assay/wire"
@@ -23,8 +25,8 @@ func (c *config) streams() int {
 	return max(c.Workload.Concurrency, c.Workload.Arrival.MaxInFlight)
 }
 
-// fits refuses a load that the machine has no room for. An open loop without a
-// cap has no size before it runs; spread connections have ports by address.
+// fits refuses a load that the machine has no room for. Spread connections have
+// ports by address.
 func (c *config) fits(l real.Limits) error {
 	if wire.ConnMode(c.Target.Conn) == wire.ConnSpread {
 		l.PortLow, l.PortHigh = 0, 0
@@ -33,6 +35,35 @@ func (c *config) fits(l real.Limits) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// room bounds an open loop that has no bound of its own, so that one which the
+// target cannot follow ends in late requests, and not in a process without files
+// or memory: how many requests at a time the machine has connections for, 0 if
+// that is not known or there is a bound. Sessions are not requests in flight.
+func (c *config) room(l real.Limits) int {
+	if !c.Workload.Open() || c.streams() > 0 || c.Workload.Sessions != nil {
+		return 0
+	}
+	if wire.ConnMode(c.Target.Conn) == wire.ConnSpread {
+		l.PortLow, l.PortHigh = 0, 0
+	}
+	return l.Room(len(c.Target.SourceAddrs))
+}
+
+// longReply is how long replies must be able to last on average, or it is told
+// before the run how long they may.
+const longReply = time.Minute
+
+// tightRoom says that a room is small for the rate, by Little's law; "" if not, or
+// if there is no bound or no one rate.
+func (c *config) tightRoom(room int) string {
+	rate := c.Workload.Arrival.Rate
+	if room == 0 || rate <= 0 || float64(room) >= rate*longReply.Seconds() {
+		return ""
+	}
+	return fmt.Sprintf("this machine has room for %d requests at a time (open files, local ports): at %g/s replies may last %.3g s on average; what is due beyond that is held back, and late",
+		room, rate, float64(room)/rate)
 }
 
 // sources are the local addresses.
