@@ -109,7 +109,7 @@ func (m *meanings) add(n *result.ServerNumber) {
 // serverTimes is the table of durations: exact means, and percentiles as the
 // buckets in which they lie.
 func (sh *sheet) serverTimes(st *result.Stage, w *result.ServerWindow, said *meanings) {
-	g := grid{stack: true, header: []string{"server, ms", "n", "mean", "p50 in", "p95 in", "p99 in", "client mean"}}
+	g := grid{stack: true, header: []string{"server, ms", "n", "mean", "p50 in", "p95 in", "p99 in", "client mean (n)"}}
 	var hidden [][2]string
 	for _, word := range serverTimes {
 		i := slices.IndexFunc(w.Distributions, func(d result.ServerDistribution) bool { return d.Quantity == word.quantity })
@@ -139,7 +139,7 @@ func (sh *sheet) serverTimes(st *result.Stage, w *result.ServerWindow, said *mea
 		sh.add(g)
 		sh.row("", "means are exact: growth of the sum over growth of the count",
 			"a percentile lies in the bucket named, with that share of all samples, and by the sum of all samples in the interval below it",
-			"n counts samples of the window between the scrapes, the client's mean is over its own sample")
+			"n counts samples of the window between the scrapes, the client's mean is over a sample of its own, of the n behind it")
 	}
 	for _, h := range hidden {
 		sh.row("not shown", h[0]+": "+h[1])
@@ -176,7 +176,7 @@ func clientMean(st *result.Stage, quantity string) string {
 	if s == nil {
 		return ""
 	}
-	return optional(s.Mean)
+	return optional(s.Mean) + " (" + strconv.Itoa(s.N) + ")"
 }
 
 // rated are the totals of which the report shows the rate.
