@@ -106,7 +106,7 @@ func (c *loadFlags) resolve(stdin io.Reader, o *outputFlags, t *targetFlags, url
 	}
 	cfg.Sweep = nil // a file may serve the sweep, and each of its runs
 	cfg.settle()
-	return cfg, cfg.validate()
+	return cfg, c.place(cfg.validate(), &cfg)
 }
 
 // over puts files, --set and flags over a configuration, and settles nothing yet.

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"time"
 
@@ -119,10 +120,14 @@ func printLengths(b *strings.Builder, name string, l *workload.LengthProfile) {
 // barWidth in characters, of the longest bar.
 const barWidth = 48
 
-// bar is as long as the share of most, to an eighth of a character.
+// bar is as long as the share of most, to an eighth of a character; of # where the
+// terminal may not show others.
 func bar(x, most float64) string {
 	if most <= 0 {
 		return ""
+	}
+	if !blockGlyphs(os.Getenv) {
+		return strings.Repeat("#", int(x/most*barWidth+0.5))
 	}
 	eighths := int(x/most*barWidth*8 + 0.5)
 	text := strings.Repeat("█", eighths/8)
@@ -130,6 +135,21 @@ func bar(x, most float64) string {
 		text += string([]rune("▏▎▍▌▋▊▉")[rest-1])
 	}
 	return text
+}
+
+// blockGlyphs reports whether bars may be of block characters: not on a dumb
+// terminal, and not in a locale that is said to be other than UTF-8. The first
+// variable that is set decides (POSIX); none set says nothing against them.
+func blockGlyphs(env func(string) string) bool {
+	if env("TERM") == "dumb" {
+		return false
+	}
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := strings.ToLower(env(name)); v != "" {
+			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
+		}
+	}
+	return true
 }
 
 // coarse is a time for a table: three digits of it matter.
