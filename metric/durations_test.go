@@ -65,7 +65,9 @@ func checkDurations(t fataler, d *durations, sorted []int64) {
 			t.Errorf("p%v of %d: %v instead of %v", 100*p, n, got, want)
 		}
 	}
-	near := func(got, want float64) bool { return math.Abs(got-want) <= 1e-9*(math.Abs(want)+math.Abs(ms[n-1])+math.Abs(ms[0])) }
+	near := func(got, want float64) bool {
+		return math.Abs(got-want) <= 1e-9*(math.Abs(want)+math.Abs(ms[n-1])+math.Abs(ms[0]))
+	}
 	if got, want := d.meanMS(), stat.Mean(ms); !near(got, want) {
 		t.Errorf("mean %v instead of %v", got, want)
 	}
