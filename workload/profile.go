@@ -10,11 +10,18 @@ import (
 
 // Sample is what a workload or a trace asked for, request by request.
 type Sample struct {
+	// Sharing that is planned; nil without shared prefixes.
+	Sharing *Sharing
 	// Prompts and Outputs are lengths in tokens; empty if unknown.
 	Prompts, Outputs []int
 	// At are the times in nanoseconds from the start, rising; empty for a closed
-	// loop.
+	// loop. Of sessions they are those of the first turns.
 	At []int64
+	// Turns of each session; empty without. PromptTokens are those of all turns,
+	// KnownTokens what of them had been said before: by the session itself, or as a
+	// prefix by another.
+	Turns                     []int
+	PromptTokens, KnownTokens int64
 }
 
 // Profile sums up a sample.
@@ -26,6 +33,17 @@ type Profile struct {
 	// the same.
 	Correlation *float64        `json:"length_rank_correlation,omitempty"`
 	Arrivals    *ArrivalProfile `json:"arrivals,omitempty"`
+	Sessions    *SessionProfile `json:"sessions,omitempty"`
+}
+
+// SessionProfile describes sessions, as if all went as planned. Arrivals are theirs
+// then.
+type SessionProfile struct {
+	Sessions int            `json:"sessions"`
+	Turns    *LengthProfile `json:"turns"`
+	// HitRate is the share of prompt tokens that an infinite prefix cache would have:
+	// histories, and prefixes that another session had.
+	HitRate float64 `json:"infinite_cache_hit_rate"`
 }
 
 // LengthProfile describes lengths in tokens.
@@ -85,6 +103,9 @@ func (s Sample) Profile() Profile {
 	p := Profile{
 		Requests: s.Requests(),
 		Prompt:   profileLengths(s.Prompts), Output: profileLengths(s.Outputs), Arrivals: profileArrivals(s.At),
+	}
+	if len(s.Turns) > 0 {
+		p.Sessions = &SessionProfile{Sessions: len(s.Turns), Turns: profileLengths(s.Turns), HitRate: finite(float64(s.KnownTokens) / float64(s.PromptTokens))}
 	}
 	if len(s.Prompts) == len(s.Outputs) && len(s.Prompts) > 2 {
 		if r := rankCorrelation(s.Prompts, s.Outputs); !math.IsNaN(r) {

@@ -138,6 +138,12 @@ func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.T
 	if !outputs {
 		s.OutputTokens = workload.FixedLength(1)
 	}
+	if !s.NeedsTrace() && file.HasSessions() {
+		// Texts: their lengths are estimated.
+		s.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
+		s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
+		return s, file, nil
+	}
 	if !s.NeedsTrace() {
 		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens", filepath.Base(path))
 	}
@@ -148,13 +154,21 @@ func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.T
 	return s, file, nil
 }
 
-// sample is what a trace has of its first n requests.
+// planTrace is the plan of a workload that follows a trace in all that it can.
+func planTrace(s workload.Spec, f *workload.TraceFile, seed uint64) (*workload.Plan, error) {
+	if s.Sessions.FollowTrace() {
+		return workload.NewSessionPlan(s, seed, f)
+	}
+	return workload.NewTracePlan(s, seed, f.Rows)
+}
+
+// sampleTrace is what a trace has of its first n requests.
 func sampleTrace(s workload.Spec, f *workload.TraceFile, seed uint64, n int) (workload.Sample, error) {
-	p, err := workload.NewTracePlan(s, seed, f.Rows)
+	p, err := planTrace(s, f, seed)
 	if err != nil {
 		return workload.Sample{}, usageError{err}
 	}
-	sample, err := draw(p, n)
+	sample, err := p.Sample(n)
 	if err != nil {
 		return sample, usageError{err}
 	}
@@ -167,29 +181,8 @@ func sampleTrace(s workload.Spec, f *workload.TraceFile, seed uint64, n int) (wo
 	return sample, nil
 }
 
-// draw takes the first n requests of a plan.
-func draw(p *workload.Plan, n int) (workload.Sample, error) {
-	var s workload.Sample
-	times := p.Arrivals()
-	at := int64(0)
-	for range n {
-		r, ok := p.Next()
-		if !ok {
-			break
-		}
-		s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
-		if times == nil {
-			continue
-		}
-		gap := times.Next()
-		if gap == arrival.Never {
-			break
-		}
-		at += int64(gap)
-		s.At = append(s.At, at)
-	}
-	return s, p.Err()
-}
+// sharingBlock is the block of the planned sharing, in tokens: vLLM's default.
+const sharingBlock = 16
 
 // sayTo prints lines to w.
 func sayTo(w io.Writer) func(format string, args ...any) {
@@ -220,12 +213,13 @@ send, or reads those of a trace, and sums them up.
 
 // workloadLook is what describe prints as JSON.
 type workloadLook struct {
-	Workload    string           `json:"workload"`
-	Fingerprint string           `json:"fingerprint"`
-	Seed        uint64           `json:"seed"`
-	Trace       *dataset.Summary `json:"trace,omitempty"`
-	Profile     workload.Profile `json:"profile"`
-	Fits        *workload.Fits   `json:"nearest,omitempty"`
+	Workload    string            `json:"workload"`
+	Fingerprint string            `json:"fingerprint"`
+	Seed        uint64            `json:"seed"`
+	Trace       *dataset.Summary  `json:"trace,omitempty"`
+	Profile     workload.Profile  `json:"profile"`
+	Sharing     *workload.Sharing `json:"planned_sharing,omitempty"`
+	Fits        *workload.Fits    `json:"nearest,omitempty"`
 }
 
 // Run implements the command.
@@ -244,12 +238,12 @@ func (c *workloadDescribeCmd) Run(e *env) error {
 	if err != nil {
 		return usageError{err}
 	}
-	sample, err := draw(plan, c.N)
+	sample, err := plan.Sample(c.N)
 	if err != nil {
 		return usageError{err}
 	}
 	return c.print(e, &workloadLook{
-		Workload: cfg.Workload.Describe(), Fingerprint: cfg.Workload.Fingerprint(cfg.Seed), Seed: cfg.Seed, Profile: sample.Profile(),
+		Workload: cfg.Workload.Describe(), Fingerprint: cfg.Workload.Fingerprint(cfg.Seed), Seed: cfg.Seed, Profile: sample.Profile(), Sharing: sample.Sharing,
 	}, cfg.Workload.Describe())
 }
 
@@ -267,10 +261,29 @@ func (c *workloadDescribeCmd) describeTrace(e *env) error {
 	if err != nil {
 		return err
 	}
-	return c.print(e, &workloadLook{
+	look := &workloadLook{
 		Workload: spec.Describe(), Fingerprint: spec.Fingerprint(seed), Seed: seed,
 		Trace: &file.Summary, Profile: sample.Profile(), Fits: sample.Fit(),
-	}, file.Note())
+	}
+	if look.Profile.Sessions == nil && file.HasSessions() {
+		look.Profile.Sessions = c.sessionsOf(spec, file, seed)
+	}
+	return c.print(e, look, file.Note())
+}
+
+// sessionsOf is what the sessions of a trace look like when they are replayed; nil if
+// they cannot be.
+func (c *workloadDescribeCmd) sessionsOf(s workload.Spec, f *workload.TraceFile, seed uint64) *workload.SessionProfile {
+	s.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
+	p, err := workload.NewSessionPlan(s, seed, f)
+	if err != nil {
+		return nil
+	}
+	sample, err := p.Sample(c.N)
+	if err != nil {
+		return nil
+	}
+	return sample.Profile().Sessions
 }
 
 func (c *workloadDescribeCmd) print(e *env, d *workloadLook, title string) error {

@@ -28,7 +28,13 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	if s := d.Trace; s != nil && s.Blocks > 0 {
 		fmt.Fprintf(&b, "prefixes      %.1f %% of %d blocks hit in an infinite cache\n", 100*s.Hits, s.Blocks)
 	}
+	if s := d.Sharing; s != nil {
+		fmt.Fprintf(&b, "sharing       an infinite prefix cache finds %.1f %% of these prompt tokens, in blocks of %d\n", 100*s.HitRate(), s.BlockSize)
+	}
 	p := &d.Profile
+	if s := p.Sessions; s != nil {
+		fmt.Fprintf(&b, "replay        %d sessions; an infinite prefix cache would have %.1f %% of the prompt tokens, if all goes as planned\n", s.Sessions, 100*s.HitRate)
+	}
 	fmt.Fprintf(&b, "fingerprint   %s with seed %d; here are the first %d requests\n\n", d.Fingerprint, d.Seed, p.Requests)
 	fmt.Fprintf(&b, "%-14s%10s%8s%9s%9s%9s%9s%9s\n", "", "mean", "CV", "min", "p50", "p95", "p99", "max")
 	for _, l := range []struct {
@@ -39,13 +45,20 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 			fmt.Fprintf(&b, "%-14s%10.1f%8.2f%9d%9d%9d%9d%9d\n", l.name, l.l.Mean, l.l.CV, l.l.Min, l.l.P50, l.l.P95, l.l.P99, l.l.Max)
 		}
 	}
+	if s := p.Sessions; s != nil {
+		t := s.Turns
+		fmt.Fprintf(&b, "%-14s%10.1f%8.2f%9d%9d%9d%9d%9d\n", "turns", t.Mean, t.CV, t.Min, t.P50, t.P95, t.P99, t.Max)
+	}
 	if p.Correlation != nil {
 		fmt.Fprintf(&b, "their ranks correlate by %.2f\n", *p.Correlation)
 	}
-	printArrivals(&b, p.Arrivals)
+	printArrivals(&b, p.Arrivals, p.Sessions != nil)
 	printFits(&b, d.Fits)
 	printLengths(&b, "prompt tokens", p.Prompt)
 	printLengths(&b, "output tokens", p.Output)
+	if p.Sessions != nil {
+		printLengths(&b, "turns of a session", p.Sessions.Turns)
+	}
 	if a := p.Arrivals; a != nil && len(a.Over) > 0 {
 		b.WriteString("\nrate over time\n")
 		most := 0.0
@@ -60,11 +73,15 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	return err
 }
 
-func printArrivals(b *strings.Builder, a *workload.ArrivalProfile) {
+func printArrivals(b *strings.Builder, a *workload.ArrivalProfile, ofSessions bool) {
 	if a == nil {
 		return
 	}
-	fmt.Fprintf(b, "\narrivals      %.4g/s over %s", a.Rate, coarse(a.Span))
+	what := ""
+	if ofSessions {
+		what = "of sessions "
+	}
+	fmt.Fprintf(b, "\narrivals      %s%.4g/s over %s", what, a.Rate, coarse(a.Span))
 	if a.CV != nil {
 		fmt.Fprintf(b, ", CV of the gaps %.3g", *a.CV)
 	}
