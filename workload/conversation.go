@@ -48,6 +48,7 @@ func (c *Conversations) Next() (record.Request, bool) {
 	if c.content != nil {
 		talk.begin(c.content, c.plan.spec.Sessions)
 		r.Prompt = talk.prompt()
+		talk.ask(&r)
 	}
 	c.mu.Lock()
 	c.open[s.Index] = talk
@@ -82,10 +83,20 @@ func (c *Conversations) After(r *record.Request, first, ended record.Stamp) (nex
 	next = talk.s.request(r.Turn, c.plan.spec.ExactOutput)
 	next.PromptTokens += talk.said
 	talk.said = next.PromptTokens + next.MaxTokens
+	if c.content != nil {
+		talk.ask(&next)
+	}
 	if t.At > 0 {
 		return next, first.Add(t.At), true
 	}
 	return next, ended.Add(t.Delay), true
+}
+
+// ask takes an estimate of a text's length away: none was asked for.
+func (k *conversation) ask(r *record.Request) {
+	if k.s.Turns[r.Turn-1].Text != "" {
+		r.PromptTokens = 0
+	}
 }
 
 // Over forgets a session: its last turn has ended, or one has failed.

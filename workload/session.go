@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -31,8 +32,8 @@ type Sessions struct {
 	// Tool calls, in place of think time before some turns.
 	Tool *ToolCalls `yaml:"tool,omitempty" json:"tool,omitempty"`
 	// Timing of the later turns of a trace's sessions: delays, after the end of the
-	// turn before, or times, at the recorded times, but never before that end.
-	// Empty: delays where the trace has any.
+	// turn before; times, at the recorded times, but never before that end; at-once,
+	// at that end. Empty: delays where the trace has any, else times, else at-once.
 	Timing string `yaml:"timing,omitempty" json:"timing,omitzero"`
 }
 
@@ -40,6 +41,7 @@ type Sessions struct {
 const (
 	ByDelays = "delays"
 	ByTimes  = "times"
+	AtOnce   = "at-once"
 )
 
 // ToolCalls are the turns that a program asks, not a person: after Delay, in place
@@ -100,8 +102,8 @@ func (s *Sessions) checkTrace(field func(string, error)) {
 	if s.FirstPromptTokens != nil {
 		field("sessions.first_prompt_tokens", errors.New("the trace has the lengths of first prompts"))
 	}
-	if s.Timing != "" && s.Timing != ByDelays && s.Timing != ByTimes {
-		field("sessions.timing", fmt.Errorf("%q is neither %s nor %s", s.Timing, ByDelays, ByTimes))
+	if !slices.Contains([]string{"", ByDelays, ByTimes, AtOnce}, s.Timing) {
+		field("sessions.timing", fmt.Errorf("%q is none of %s, %s, %s", s.Timing, ByDelays, ByTimes, AtOnce))
 	}
 	if s.Tool != nil {
 		field("sessions.tool", errors.New("the trace has its own delays"))
@@ -120,6 +122,8 @@ func (s *Sessions) describe(think Think) string {
 			b.WriteString(", later turns after the end of the one before and the recorded delay")
 		case s.Timing == ByTimes:
 			b.WriteString(", later turns at the recorded times, and not before the end of the one before")
+		case s.Timing == AtOnce:
+			b.WriteString(", later turns at the end of the one before")
 		}
 	} else {
 		fmt.Fprintf(&b, "sessions of %s turns, %s before each later one", strings.TrimPrefix(s.Turns.describe(), "exactly "), think.describe())

@@ -175,7 +175,9 @@ func (g *grouper) place(row *dataset.Row, p tracePoint) (s *traceSession, fresh 
 		}
 	}
 	if row.ID != "" {
-		delete(g.byTip, key(row.Parent))
+		if !fresh {
+			delete(g.byTip, key(row.Parent))
+		}
 		g.byTip[key(row.ID)] = s
 	}
 	if p.output > 0 {
@@ -204,7 +206,7 @@ func (g *grouper) point(row *dataset.Row) (tracePoint, error) {
 	case p.prompt < 1 && g.f.prompt:
 		missing = "neither a number of prompt tokens nor a text"
 	case p.output < 1 && g.f.output:
-		missing = "neither a number of output tokens nor a reply"
+		missing = "neither a number of output tokens nor a reply: give output_tokens"
 	case !row.Timed && g.f.time:
 		missing = "no stamp, and the sessions are to come at their times: give an arrival process, or a concurrency"
 	case max(p.prompt, p.output) > MaxTokens:
@@ -316,7 +318,7 @@ func (t *sessionTrace) survey() error {
 		return err
 	}
 	var last time.Duration
-	delays, fit, unfit := false, int64(0), int64(0)
+	delays, timed, fit, unfit := false, false, int64(0), int64(0)
 	for {
 		one, ok, err := next()
 		if err != nil {
@@ -337,6 +339,7 @@ func (t *sessionTrace) survey() error {
 		s.MaxTurns = max(s.MaxTurns, len(one.points))
 		for i, p := range one.points {
 			delays = delays || i > 0 && p.delay > 0
+			timed = timed || p.at != one.points[0].at
 			s.Texts = s.Texts || p.text != ""
 			if i > 0 && p.prompt > one.points[i-1].prompt+one.points[i-1].output {
 				fit++
@@ -358,11 +361,16 @@ func (t *sessionTrace) survey() error {
 		s.Cut = unfit
 	}
 	s.Timing = t.f.timing
-	if s.Timing == "" {
+	switch {
+	case s.Timing == ByDelays && !delays, s.Timing == ByTimes && !timed:
+		return fmt.Errorf("sessions.timing: %s has no %s", t.f.trace.File, s.Timing)
+	case s.Timing != "":
+	case delays:
+		s.Timing = ByDelays
+	case timed:
 		s.Timing = ByTimes
-		if delays {
-			s.Timing = ByDelays
-		}
+	default:
+		s.Timing = AtOnce
 	}
 	return t.bounds()
 }
@@ -399,10 +407,11 @@ func (t *sessionTrace) turnsOf(turns []Turn, s *traceSession) []Turn {
 			if t.cumulative {
 				x.PromptTokens = max(1, p.prompt-before.prompt-before.output)
 			}
-			if t.found.Timing == ByTimes {
+			switch t.found.Timing {
+			case ByTimes:
 				// 0 would be no time: a nanosecond after the first is as good.
 				x.At = max(p.at-s.points[0].at, 1)
-			} else {
+			case ByDelays:
 				x.Delay = p.delay
 			}
 		}

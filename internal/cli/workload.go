@@ -12,7 +12,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"github.com/assay-bench/assay/arrival"
 	"github.com/assay-bench/assay/dataset"
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/report"

@@ -1,0 +1,71 @@
+package workload
+
+import "github.com/assay-bench/assay/arrival"
+
+// Sample takes the first n requests of the plan, which are used up then. Of
+// sessions it takes whole ones, as if all went as planned, and their starts are the
+// arrivals. The error is that of a trace.
+func (p *Plan) Sample(n int) (Sample, error) {
+	var s Sample
+	times := p.Arrivals()
+	if p.sessions != nil {
+		p.sampleSessions(&s, n, times)
+		return s, p.Err()
+	}
+	at := int64(0)
+	for range n {
+		r, ok := p.Next()
+		if !ok {
+			break
+		}
+		s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
+		if times != nil && !s.arrive(&at, times) {
+			break
+		}
+	}
+	return s, p.Err()
+}
+
+// arrive notes the next arrival; false if there is none.
+func (s *Sample) arrive(at *int64, times arrival.Process) bool {
+	gap := times.Next()
+	if gap == arrival.Never {
+		return false
+	}
+	*at += int64(gap)
+	s.At = append(s.At, *at)
+	return true
+}
+
+func (p *Plan) sampleSessions(s *Sample, n int, times arrival.Process) {
+	spec := p.spec.Sessions
+	users := make(map[int64]bool)
+	at := int64(0)
+	for len(s.Prompts) < n {
+		one, ok := p.NextSession()
+		if !ok || times != nil && !s.arrive(&at, times) {
+			return
+		}
+		known := 0 // tokens of the next prompt that were said before
+		if len(s.Turns) > 0 {
+			known = spec.SystemPromptTokens + spec.SharedPrefixTokens
+		}
+		if users[one.User] {
+			known += spec.UserPrefixTokens
+		}
+		if spec.Users > 0 { // else nobody comes back
+			users[one.User] = true
+		}
+		s.Turns = append(s.Turns, len(one.Turns))
+		said := 0
+		for i := range one.Turns {
+			t := &one.Turns[i]
+			prompt := said + t.PromptTokens
+			s.Prompts, s.Outputs = append(s.Prompts, prompt), append(s.Outputs, t.MaxTokens)
+			s.PromptTokens += int64(prompt)
+			s.KnownTokens += int64(known)
+			said = prompt + t.MaxTokens
+			known = said
+		}
+	}
+}
