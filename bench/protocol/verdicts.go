@@ -17,7 +17,6 @@ type tally struct {
 	capped   int
 	delays   []float64 // s, of detected warm-ups
 	seen     []float64 // completions by then
-	medians  int       // runs in which the seed's rule fired during the warm-up
 }
 
 func (b *bench) tally(ctx context.Context, spec workload.Spec, window time.Duration) (*tally, error) {
