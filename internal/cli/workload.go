@@ -180,9 +180,6 @@ func sampleTrace(s workload.Spec, f *workload.TraceFile, seed uint64, n int) (wo
 	return sample, nil
 }
 
-// sharingBlock is the block of the planned sharing, in tokens: vLLM's default.
-const sharingBlock = 16
-
 // sayTo prints lines to w.
 func sayTo(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
