@@ -67,7 +67,9 @@ type Count struct {
 
 // ArrivalProfile describes arrivals.
 type ArrivalProfile struct {
-	Span time.Duration `json:"span_ns"`
+	// OfSessions: of their first turns alone.
+	OfSessions bool          `json:"of_sessions,omitempty"`
+	Span       time.Duration `json:"span_ns"`
 	// Rate is the realised mean, in requests per second.
 	Rate float64 `json:"rate"`
 	// CV of the gaps.
@@ -105,6 +107,9 @@ func (s Sample) Profile() Profile {
 		Prompt:   profileLengths(s.Prompts), Output: profileLengths(s.Outputs), Arrivals: profileArrivals(s.At),
 	}
 	if len(s.Turns) > 0 {
+		if p.Arrivals != nil {
+			p.Arrivals.OfSessions = true
+		}
 		p.Sessions = &SessionProfile{Sessions: len(s.Turns), Turns: profileLengths(s.Turns), HitRate: finite(float64(s.KnownTokens) / float64(s.PromptTokens))}
 	}
 	if len(s.Prompts) == len(s.Outputs) && len(s.Prompts) > 2 {

@@ -141,7 +141,6 @@ func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.T
 		// Texts: their lengths are estimated.
 		s.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
 		s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
-		return s, file, nil
 	}
 	if !s.NeedsTrace() {
 		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens", filepath.Base(path))
@@ -327,18 +326,23 @@ func (c *workloadSampleCmd) Run(e *env) error {
 	options := dialect.Options{Model: model, Stream: cfg.Target.Stream, IncludeUsage: cfg.Target.Stream, ExtraBody: []byte(cfg.Target.ExtraBody)}
 	times := plan.Arrivals()
 	due := time.Duration(0)
+	source := newSampleSource(plan, content)
 	for range c.N {
-		r, ok := plan.Next()
+		r, rest, ok := source.next()
 		if !ok {
 			break
 		}
-		content.Fill(&r)
 		body, err := d.AppendRequest(nil, &r, &options)
 		if err != nil {
 			return usagef("encoding request %d: %w", r.Index, err)
 		}
 		line := sampled{Index: r.Index, PromptTokens: r.PromptTokens, MaxTokens: r.MaxTokens, Exact: r.ExactOutput, Body: body}
-		if times != nil {
+		if r.Turn > 0 {
+			line.Session, line.Turn, line.Turns = &r.Session, r.Turn, r.Turns
+		}
+		if r.Turn > 1 {
+			line.Rest, line.due = &rest, turnText(plan.Spec().Sessions, rest)
+		} else if times != nil {
 			due += times.Next()
 			line.Due = &due
 		}
@@ -354,8 +358,15 @@ func (c *workloadSampleCmd) Run(e *env) error {
 
 // sampled is one request that sample prints.
 type sampled struct {
-	Index        int64           `json:"index"`
-	Due          *time.Duration  `json:"due_ns,omitempty"`
+	Index   int64          `json:"index"`
+	Session *int64         `json:"session,omitempty"`
+	Turn    int            `json:"turn,omitempty"`
+	Turns   int            `json:"turns,omitempty"`
+	Due     *time.Duration `json:"due_ns,omitempty"`
+	// Rest of a later turn after the end of the one before, or its time after the
+	// session's start.
+	Rest         *time.Duration `json:"rest_ns,omitempty"`
+	due          string
 	PromptTokens int             `json:"prompt_tokens"`
 	MaxTokens    int             `json:"max_tokens"`
 	Exact        bool            `json:"exact_output"`
@@ -367,7 +378,9 @@ func (s *sampled) print(w io.Writer, asJSON, full bool) error {
 		return json.NewEncoder(w).Encode(s)
 	}
 	due := "when a slot is free"
-	if s.Due != nil {
+	if s.due != "" {
+		due = s.due
+	} else if s.Due != nil {
 		due = "due at " + s.Due.Round(time.Microsecond).String()
 	}
 	how := "at most"
@@ -378,7 +391,11 @@ func (s *sampled) print(w io.Writer, asJSON, full bool) error {
 	if !full && len(body) > bodyShown {
 		body = fmt.Sprintf("%s … %s (%d bytes)", strings.ToValidUTF8(body[:bodyShown*2/3], ""), strings.ToValidUTF8(body[len(body)-bodyShown/3:], ""), len(body))
 	}
-	_, err := fmt.Fprintf(w, "request %d, %s: %d prompt tokens, %s %d output tokens\n%s\n", s.Index, due, s.PromptTokens, how, s.MaxTokens, body)
+	turn := ""
+	if s.Turn > 0 {
+		turn = fmt.Sprintf(" (session %d, turn %d of %d)", *s.Session, s.Turn, s.Turns)
+	}
+	_, err := fmt.Fprintf(w, "request %d%s, %s: %d prompt tokens, %s %d output tokens\n%s\n", s.Index, turn, due, s.PromptTokens, how, s.MaxTokens, body)
 	return err
 }
 

@@ -52,7 +52,7 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	if p.Correlation != nil {
 		fmt.Fprintf(&b, "their ranks correlate by %.2f\n", *p.Correlation)
 	}
-	printArrivals(&b, p.Arrivals, p.Sessions != nil)
+	printArrivals(&b, p.Arrivals)
 	printFits(&b, d.Fits)
 	printLengths(&b, "prompt tokens", p.Prompt)
 	printLengths(&b, "output tokens", p.Output)
@@ -73,12 +73,12 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	return err
 }
 
-func printArrivals(b *strings.Builder, a *workload.ArrivalProfile, ofSessions bool) {
+func printArrivals(b *strings.Builder, a *workload.ArrivalProfile) {
 	if a == nil {
 		return
 	}
 	what := ""
-	if ofSessions {
+	if a.OfSessions {
 		what = "of sessions "
 	}
 	fmt.Fprintf(b, "\narrivals      %s%.4g/s over %s", what, a.Rate, coarse(a.Span))
