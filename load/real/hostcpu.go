@@ -2,6 +2,7 @@ package real
 
 import (
 	"os"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -10,26 +11,35 @@ import (
 // What Linux says of the CPU that this process may use, and gets. Where a file is
 // not there, as on other systems, nothing is known.
 
-// cgroupFiles are the places of a file of this process's cgroup: its own group of
-// cgroup v2, that of the controller cpu of v1, and the roots, which are what a
-// container sees of its own group.
-func cgroupFiles(name string) []string {
-	b, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil
-	}
-	var files []string
-	for line := range strings.Lines(string(b)) {
+// cgroupFiles are the places of a file of this process's cgroup and of all above
+// it, whose limits bind as well: in cgroup v2, and of the controller cpu in v1. In
+// a container the root is its own group.
+func cgroupFiles(cgroup, name string) (files []string) {
+	for line := range strings.Lines(cgroup) {
 		id, rest, _ := strings.Cut(strings.TrimSpace(line), ":")
-		controllers, path, _ := strings.Cut(rest, ":")
+		controllers, dir, _ := strings.Cut(rest, ":")
+		root := ""
 		switch {
 		case id == "0" && controllers == "":
-			files = append(files, "/sys/fs/cgroup"+path+"/"+name, "/sys/fs/cgroup/"+name)
+			root = "/sys/fs/cgroup"
 		case has(controllers, "cpu"):
-			files = append(files, "/sys/fs/cgroup/cpu"+path+"/"+name, "/sys/fs/cgroup/cpu/"+name)
+			root = "/sys/fs/cgroup/cpu"
+		default:
+			continue
 		}
+		for ; dir != "" && dir != "/" && dir != "."; dir = path.Dir(dir) {
+			files = append(files, path.Join(root, dir, name))
+		}
+		files = append(files, path.Join(root, name))
 	}
 	return files
+}
+
+// ownCgroup is what says of which cgroups this process is; empty where there are
+// none.
+func ownCgroup() string {
+	b, _ := os.ReadFile("/proc/self/cgroup")
+	return string(b)
 }
 
 func has(list, word string) bool {
@@ -41,17 +51,19 @@ func has(list, word string) bool {
 	return false
 }
 
-// throttledTime is how long this process's cgroup was stopped by its CPU limit so
-// far; ok is false where there is none to read.
-func throttledTime() (time.Duration, bool) {
-	for _, file := range cgroupFiles("cpu.stat") {
-		if b, err := os.ReadFile(file); err == nil {
-			if d, ok := parseThrottled(string(b)); ok {
-				return d, true
-			}
+// throttledTime is how long this process was stopped by the CPU limits of its
+// cgroup and those above it so far; ok is false where there is none to read.
+func throttledTime() (total time.Duration, ok bool) {
+	for _, file := range cgroupFiles(ownCgroup(), "cpu.stat") {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if d, here := parseThrottled(string(b)); here {
+			total, ok = total+d, true
 		}
 	}
-	return 0, false
+	return total, ok
 }
 
 // parseThrottled reads a cpu.stat: throttled_usec of cgroup v2, throttled_time in
@@ -73,22 +85,28 @@ func parseThrottled(stat string) (time.Duration, bool) {
 	return 0, false
 }
 
-// cpuQuota is the CPU limit of this process's cgroup in cores; 0 is none.
-func cpuQuota() float64 {
-	for _, file := range cgroupFiles("cpu.max") {
-		if b, err := os.ReadFile(file); err == nil {
-			quota, period, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
-			return cores(quota, period)
+// cpuQuota is the tightest CPU limit of this process's cgroup and those above it,
+// in cores; 0 is none.
+func cpuQuota() (tightest float64) {
+	limit := func(quota, period string) {
+		if n := cores(strings.TrimSpace(quota), strings.TrimSpace(period)); n > 0 && (tightest == 0 || n < tightest) {
+			tightest = n
 		}
 	}
-	for _, file := range cgroupFiles("cpu.cfs_quota_us") {
+	for _, file := range cgroupFiles(ownCgroup(), "cpu.max") {
+		if b, err := os.ReadFile(file); err == nil {
+			quota, period, _ := strings.Cut(strings.TrimSpace(string(b)), " ")
+			limit(quota, period)
+		}
+	}
+	for _, file := range cgroupFiles(ownCgroup(), "cpu.cfs_quota_us") {
 		quota, err := os.ReadFile(file)
 		period, perr := os.ReadFile(strings.TrimSuffix(file, "cpu.cfs_quota_us") + "cpu.cfs_period_us")
 		if err == nil && perr == nil {
-			return cores(strings.TrimSpace(string(quota)), strings.TrimSpace(string(period)))
+			limit(string(quota), string(period))
 		}
 	}
-	return 0
+	return tightest
 }
 
 // cores is quota over period; 0 for "max", -1 and what cannot be read.

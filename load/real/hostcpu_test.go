@@ -1,6 +1,7 @@
 package real
 
 import (
+	"strings"
 	"testing"
 	"time"
 )
@@ -18,6 +19,21 @@ func TestParseThrottled(t *testing.T) {
 	} {
 		if got, ok := parseThrottled(tt.stat); got != tt.want || ok != tt.ok {
 			t.Errorf("%s: %v %v", tt.name, got, ok)
+		}
+	}
+}
+
+func TestCgroupFiles(t *testing.T) {
+	for _, tt := range []struct{ name, cgroup, want string }{
+		{"v2 in a container", "0::/\n", "/sys/fs/cgroup/cpu.stat"},
+		{"v2, nested", "0::/user.slice/a.scope\n", "/sys/fs/cgroup/user.slice/a.scope/cpu.stat /sys/fs/cgroup/user.slice/cpu.stat /sys/fs/cgroup/cpu.stat"},
+		{"v1", "9:name=systemd:/x\n4:memory:/x\n2:cpu,cpuacct:/docker/1\n", "/sys/fs/cgroup/cpu/docker/1/cpu.stat /sys/fs/cgroup/cpu/docker/cpu.stat /sys/fs/cgroup/cpu/cpu.stat"},
+		{"cpuacct is not cpu", "2:cpuacct:/\n", ""},
+		{"nothing", "", ""},
+		{"garbage", "0::\nx", "/sys/fs/cgroup/cpu.stat"},
+	} {
+		if got := strings.Join(cgroupFiles(tt.cgroup, "cpu.stat"), " "); got != tt.want {
+			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}
 }

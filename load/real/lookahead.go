@@ -27,6 +27,7 @@ type lookAhead struct {
 
 	mu     sync.Mutex
 	bodies map[int64][]byte // of requests that the scheduler drew and has not sent
+	over   bool
 	// promises of the bodies of later turns.
 	promises map[int64]*promise
 }
@@ -82,9 +83,20 @@ func (l *lookAhead) Next() (record.Request, bool) {
 		return record.Request{}, false
 	}
 	l.mu.Lock()
-	l.bodies[b.r.Index] = b.body
+	if !l.over {
+		l.bodies[b.r.Index] = b.body
+	}
 	l.mu.Unlock()
 	return b.r, true
+}
+
+// end says that no request is sent any more: what is still drawn needs no body.
+// An overload may have held back millions.
+func (l *lookAhead) end() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.over = true
+	clear(l.bodies)
 }
 
 // promise keeps the promise of a body.

@@ -410,6 +410,7 @@ func (r *Runner) stopSending(cut context.Context) {
 	if r.started && cut.Err() == nil {
 		r.launch(cut, r.sched.Wake(r.stoppedAt, nil)) // what the pacer would have sent by now
 	}
+	r.source.end()
 	r.held = r.sched.Stop(r.stoppedAt, nil)
 	for _, h := range r.held {
 		r.obs.Due(h.Scheduled)
