@@ -163,12 +163,23 @@ func placeIn(b []byte, name string, err error) error {
 	var at yaml.Error
 	if errors.As(err, &at) && at.GetToken() != nil && at.GetToken().Position != nil {
 		p := at.GetToken().Position
-		return usagef("%s:%d:%d: %s", name, p.Line, p.Column, at.GetMessage())
+		return usagef("%s:%d:%d: %s%s", name, p.Line, p.Column, keyOf(at.GetToken(), at.GetMessage()), at.GetMessage())
 	}
 	if p := quoted(b, err.Error()); p != nil {
 		return usagef("%s:%d:%d: %w", name, p.Line, p.Column, err)
 	}
 	return usagef("%s: %w", name, err)
+}
+
+// keyOf is the key of which t is the value, for a message that does not name it.
+func keyOf(t *token.Token, message string) string {
+	if t.Prev == nil || t.Prev.Type != token.MappingValueType || t.Prev.Prev == nil {
+		return ""
+	}
+	if key := t.Prev.Prev.Value; !strings.Contains(message, key+":") && !strings.HasPrefix(message, key+" ") && !strings.HasPrefix(message, "unknown field") {
+		return key + ": "
+	}
+	return ""
 }
 
 func (c *config) decode(b []byte) error { return decodeYAML(b, c) }
