@@ -31,6 +31,11 @@ type Request struct {
 	// PrefixPool is which shared prefix the prompt begins with, from 1; 0 for none.
 	// PrefixTokens is its length, within PromptTokens.
 	PrefixPool, PrefixTokens int
+	// Blocks stand for what the prompt is made of, BlockTokens each, the last perhaps
+	// in part: equal numbers, equal tokens. What is past them is the request's own.
+	// Empty where prompts are not of recorded blocks.
+	Blocks      []uint64
+	BlockTokens int
 	// CacheSalt keeps the prefix cache of requests with another salt apart, where the
 	// server has that (vLLM's cache_salt). In a plan without prompts it is the scope
 	// of the salt, not yet the salt. Empty for none.

@@ -67,6 +67,11 @@ type LengthCheck struct {
 // server's template or tokenizer does not allow that length exactly.
 func (c *Content) Checks() []LengthCheck { return append([]LengthCheck(nil), c.checks...) }
 
+// Exact reports whether each unit of a prompt is one token, so that prompts and
+// parts of them, prefixes and blocks, are of exactly as many tokens as asked. Where
+// it is not, [Content.Checks] shows by how much whole prompts are off.
+func (c *Content) Exact() bool { return !c.noisy() }
+
 // Method says how prompts get their length.
 func (c *Content) Method() string { return c.method }
 
@@ -89,12 +94,8 @@ func newContent(o *CalibrateOptions) *Content {
 // prompt depends on the nonce, on r.Index, on that length and on the shared
 // prefix alone.
 func (c *Content) Fill(r *record.Request) {
-	n := c.unitsFor(r.PromptTokens)
-	shared := 0
-	if r.PrefixPool > 0 {
-		shared = min(c.bare(r.PrefixTokens), n)
-	}
-	r.Prompt = c.wrap(r.Index, int64(r.PrefixPool), shared, n)
+	r.Prompt = c.wrap(c.pieces(r), c.unitsFor(r.PromptTokens))
+	r.Blocks = nil // they are in the prompt now
 	switch r.CacheSalt {
 	case SaltRun:
 		r.CacheSalt = fmt.Sprintf("%016x", c.key[0]^c.key[1])
@@ -111,24 +112,54 @@ func (c *Content) unitsFor(tokens int) int {
 }
 
 // prompt of n units.
-func (c *Content) prompt(index int64, n int) record.Prompt { return c.wrap(index, 0, 0, n) }
+func (c *Content) prompt(index int64, n int) record.Prompt {
+	return c.wrap([]piece{{index, n}}, n)
+}
+
+// piece is a part of a prompt: units by the code and the draws of an index.
+type piece struct {
+	index int64
+	units int
+}
 
 // prefixText is the index of the first shared prefix; see systemText.
 const prefixText = 1 << 44
 
-// wrap makes a prompt of n units, the first of which are those of a pool.
-func (c *Content) wrap(index, pool int64, shared, n int) record.Prompt {
-	if c.ids != nil && shared == 0 {
-		return record.Prompt{TokenIDs: c.tokens(index, n)}
+// pieces are what the prompt of r is made of, at least as long as it. What stands
+// around a prompt shortens its end, not its first block, so that what two requests
+// share is not less than was recorded.
+func (c *Content) pieces(r *record.Request) []piece {
+	rest := piece{r.Index, math.MaxInt}
+	switch {
+	case r.PrefixPool > 0:
+		return []piece{{prefixText + int64(r.PrefixPool), c.bare(r.PrefixTokens)}, rest}
+	case len(r.Blocks) > 0:
+		all := make([]piece, 0, len(r.Blocks)+1)
+		for i, b := range r.Blocks {
+			all = append(all, piece{int64(b), c.bare((i+1)*r.BlockTokens) - c.bare(i*r.BlockTokens)})
+		}
+		return append(all, rest)
 	}
+	return []piece{rest}
+}
+
+// wrap makes a prompt of the first n units of pieces.
+func (c *Content) wrap(pieces []piece, n int) record.Prompt {
 	if c.ids != nil {
-		return record.Prompt{TokenIDs: append(c.tokens(prefixText+pool, shared), c.tokens(index, n-shared)...)}
+		ids := make([]int32, 0, n)
+		for _, p := range pieces {
+			ids = c.appendTokens(ids, p.index, min(p.units, n-len(ids)))
+		}
+		return record.Prompt{TokenIDs: ids}
 	}
 	var b strings.Builder
 	b.Grow(len(lead) + n*(len(c.sep)+6))
 	b.WriteString(lead)
-	c.appendUnits(&b, prefixText+pool, shared)
-	c.appendUnits(&b, index, n-shared)
+	for _, p := range pieces {
+		units := min(p.units, n)
+		c.appendUnits(&b, p.index, units)
+		n -= units
+	}
 	text := b.String()
 	if c.chat {
 		return record.Prompt{Messages: []record.Message{{Role: "user", Content: text}}}
@@ -162,16 +193,15 @@ func (c *Content) source(index int64) rand.PCG {
 	return p
 }
 
-func (c *Content) tokens(index int64, n int) []int32 {
-	out := make([]int32, n)
+func (c *Content) appendTokens(out []int32, index int64, n int) []int32 {
 	code, src := c.code(index), c.source(index)
-	for i := range out {
+	for i := range n {
 		if i < codeUnits {
-			out[i] = c.ids[code%codeBase]
+			out = append(out, c.ids[code%codeBase])
 			code /= codeBase
 			continue
 		}
-		out[i] = c.ids[pick(&src, len(c.ids))]
+		out = append(out, c.ids[pick(&src, len(c.ids))])
 	}
 	return out
 }

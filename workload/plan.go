@@ -151,6 +151,16 @@ func stream(seed uint64, purpose string) rand.Source {
 // Spec is the workload as resolved.
 func (p *Plan) Spec() Spec { return p.spec }
 
+// Shares reports whether prompts share parts on purpose: prefixes, the blocks of a
+// trace.
+func (p *Plan) Shares() bool {
+	if p.trace == nil {
+		return p.prefixes != nil
+	}
+	_, blocks := p.trace.rows.(blockRows)
+	return blocks || p.prefixes != nil
+}
+
 // Trace is what a pass over the trace found; zero without one.
 func (p *Plan) Trace() TraceSummary { return p.summary }
 
@@ -213,6 +223,9 @@ func (p *Plan) fromTrace(r *record.Request) bool {
 	}
 	if p.spec.OutputTokens.Dist == FromTrace {
 		r.MaxTokens = row.output
+	}
+	if b, ok := p.trace.rows.(blockRows); ok {
+		r.Blocks, r.BlockTokens = b.Blocks()
 	}
 	return true
 }

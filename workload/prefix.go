@@ -128,11 +128,17 @@ func (d *prefixDraws) give(r *record.Request) {
 	r.PrefixTokens = min(n, r.PromptTokens)
 }
 
-// PrefixHashes are the prefix-cache hashes of the full blocks of r's shared
-// prefix, each chained to those before; nil if it has none. Blocks past it are
-// r's own.
+// PrefixHashes are the prefix-cache hashes of the full blocks of what r shares
+// with others, its prefix or the blocks of its trace, each chained to those before;
+// nil if it shares nothing. Blocks past them are r's own.
 func PrefixHashes(r *record.Request, blockSize int) []uint64 {
-	if r.PrefixPool == 0 || blockSize < 1 || r.CacheSalt == SaltRequest {
+	if blockSize < 1 || r.CacheSalt == SaltRequest {
+		return nil
+	}
+	if len(r.Blocks) > 0 {
+		return blockHashes(r, blockSize)
+	}
+	if r.PrefixPool == 0 {
 		return nil
 	}
 	out := make([]uint64, r.PrefixTokens/blockSize)
@@ -140,6 +146,24 @@ func PrefixHashes(r *record.Request, blockSize int) []uint64 {
 	p.Seed(uint64(r.PrefixPool), math.MaxUint64)
 	for i := range out {
 		out[i] = p.Uint64()
+	}
+	return out
+}
+
+// blockHashes chains what lies in each block of the cache: of which recorded blocks
+// it has which tokens.
+func blockHashes(r *record.Request, blockSize int) []uint64 {
+	tokens := min(r.PromptTokens, len(r.Blocks)*r.BlockTokens)
+	out := make([]uint64, tokens/blockSize)
+	h := uint64(0)
+	for i := range out {
+		for at, end := i*blockSize, (i+1)*blockSize; at < end; {
+			k, from := at/r.BlockTokens, at%r.BlockTokens
+			n := min(end-at, r.BlockTokens-from)
+			h = spreadBits(spreadBits(h^r.Blocks[k]) + uint64(from)<<32 + uint64(n))
+			at += n
+		}
+		out[i] = h
 	}
 	return out
 }

@@ -18,6 +18,13 @@ type Rows interface {
 	Next() (at time.Duration, prompt, output int, ok bool, err error)
 }
 
+// blockRows are rows whose prompts are made of recorded blocks.
+type blockRows interface {
+	Rows
+	// Blocks of the row that Next gave last: what each stands for, and its tokens.
+	Blocks() (blocks []uint64, tokens int)
+}
+
 // Trace names the trace that arrivals or lengths come from.
 type Trace struct {
 	// File of the trace.
@@ -39,6 +46,14 @@ type Trace struct {
 	// Dither spreads stamps within their quantum: "quantum" is the one that is
 	// found, else a duration.
 	Dither string `yaml:"dither,omitempty" json:"dither,omitzero"`
+	// HashIDs says what becomes of the blocks of prompts, where rows have their ids:
+	// "replay" makes prompts that share exactly those, each row a request of its own,
+	// at its own time; "ignore" leaves them out. Empty replays them unless rows are
+	// turns of sessions, whose histories they are.
+	HashIDs string `yaml:"hash_ids,omitempty" json:"hash_ids,omitzero"`
+	// BlockSize is how many tokens an id stands for, where the file does not say and
+	// the format's own is wrong.
+	BlockSize int `yaml:"block_size_tokens,omitempty" json:"block_size_tokens,omitzero"`
 	// Scale changes the rate.
 	Scale *TraceScale `yaml:"scale,omitempty" json:"scale,omitempty"`
 }
@@ -60,6 +75,12 @@ const (
 	Superposition = "superposition"
 )
 
+// What becomes of hash ids.
+const (
+	ReplayBlocks = "replay"
+	IgnoreBlocks = "ignore"
+)
+
 // maxScale bounds factors: more is a typing error.
 const maxScale = 1000
 
@@ -76,6 +97,12 @@ func (t *Trace) check(field func(string, error)) {
 		if d, err := time.ParseDuration(t.Dither); err != nil || d <= 0 {
 			field("trace.dither", fmt.Errorf("%q is neither quantum nor a duration above 0", t.Dither))
 		}
+	}
+	if h := t.HashIDs; h != "" && h != ReplayBlocks && h != IgnoreBlocks {
+		field("trace.hash_ids", fmt.Errorf("%q is neither replay nor ignore", h))
+	}
+	if t.BlockSize != 0 {
+		field("trace.block_size_tokens", checkTokens(t.BlockSize))
 	}
 	s := t.Scale
 	if s == nil {
@@ -104,6 +131,9 @@ func (t *Trace) describe() string {
 		if t.Dither != ditherQuantum {
 			d += " by " + t.Dither
 		}
+	}
+	if t.HashIDs == IgnoreBlocks {
+		d += ", its blocks not replayed"
 	}
 	if t.Scale != nil {
 		d += fmt.Sprintf(", rate times %v by %s", t.Scale.Factor, t.Scale.By)

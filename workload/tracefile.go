@@ -30,6 +30,7 @@ type TraceFile struct {
 	output bool
 	time   bool
 	timing string // of later turns of sessions
+	blocks bool   // of prompts are replayed
 }
 
 // OpenTrace reads the trace of a workload through, and finds all that is wrong
@@ -63,15 +64,63 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 	}
 	defer r.Close()
 	if f.Summary, err = dataset.Scan(r); err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, fmt.Errorf("trace: %w%s", err, f.misfit(err))
 	}
 	_, f.FirstSkipped = r.Skipped()
-	return f, f.setDither()
+	return f, errors.Join(f.setBlocks(&spec), f.setDither())
+}
+
+// setBlocks decides whether prompts are of the blocks of the trace.
+func (f *TraceFile) setBlocks(spec *Spec) error {
+	f.blocks = f.Summary.Blocks > 0 && f.prompt && f.trace.HashIDs != IgnoreBlocks && spec.Sessions == nil &&
+		(f.trace.HashIDs == ReplayBlocks || !f.HasSessions())
+	switch {
+	case f.trace.HashIDs == ReplayBlocks && f.Summary.Blocks == 0:
+		return errors.New("trace.hash_ids: no row has any")
+	case f.trace.HashIDs == ReplayBlocks && !f.prompt:
+		return errors.New("trace.hash_ids: prompts are of another length than the trace's")
+	case f.trace.HashIDs == ReplayBlocks && spec.Sessions != nil:
+		return errors.New("trace.hash_ids: turns of sessions share their histories, not the recorded blocks")
+	case f.blocks && spec.Prefix != nil:
+		return errors.New("prefix: the trace says by its hash_ids what prompts share; trace.hash_ids: ignore leaves that out")
+	}
+	return nil
+}
+
+// ReplaysBlocks reports whether prompts share the blocks that were recorded.
+func (f *TraceFile) ReplaysBlocks() bool { return f.blocks }
+
+// misfit says what may be done where blocks do not fit the lengths of prompts.
+func (f *TraceFile) misfit(err error) string {
+	if !errors.Is(err, dataset.ErrBlocks) {
+		return ""
+	}
+	ways := "; trace.hash_ids: ignore leaves blocks out, trace.skip_bad such rows"
+	o := f.o
+	o.AnyBlocks = true
+	r, err := dataset.Open(f.trace.File, o)
+	if err != nil {
+		return ways
+	}
+	defer r.Close()
+	s, err := dataset.Scan(r)
+	if err != nil {
+		return ways
+	}
+	fits := s.Fits
+	ways = fmt.Sprintf("; so it is with %d rows of %d%s", fits.Wrong, fits.Wrong+fits.Up+fits.Down+fits.Exact, ways)
+	if fits.Suggested > 0 {
+		ways += fmt.Sprintf("; trace.block_size_tokens: %d would fit all", fits.Suggested)
+	}
+	return ways
 }
 
 func (f *TraceFile) options() (dataset.Options, error) {
-	// Block ids are not replayed here; whether they fit is not asked.
-	o := dataset.Options{SkipBad: f.trace.SkipBad, Unit: dataset.Unit(f.trace.Unit), AnyBlocks: true, Seed: f.seed}
+	o := dataset.Options{
+		SkipBad: f.trace.SkipBad, Unit: dataset.Unit(f.trace.Unit), Seed: f.seed, BlockSize: f.trace.BlockSize,
+		// What is not replayed need not fit.
+		AnyBlocks: f.trace.HashIDs == IgnoreBlocks || !f.prompt,
+	}
 	if f.trace.AnySpan {
 		o.MaxSpan = -1
 	}
@@ -126,6 +175,9 @@ func (f *TraceFile) setDither() error {
 // starts the run.
 func (f *TraceFile) Note() string {
 	note := f.Summary.String()
+	if f.blocks {
+		note += fmt.Sprintf("; prompts share its blocks of %d tokens, of which an infinite prefix cache has %.1f %%", f.Summary.Fits.BlockSize, 100*f.Summary.Hits)
+	}
 	if f.dither > 0 {
 		note += fmt.Sprintf("; dithered by %v", f.dither)
 	}
@@ -144,7 +196,11 @@ func (f *TraceFile) Rows() (Rows, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &traceFileRows{f: f, src: src, done: done}, nil
+	rows := traceFileRows{f: f, src: src, done: done}
+	if f.blocks {
+		return &traceFileBlocks{rows}, nil
+	}
+	return &rows, nil
 }
 
 // recorded is the file with its stamps dithered.
@@ -191,6 +247,22 @@ type traceFileRows struct {
 	f    *TraceFile
 	src  dataset.Source
 	done func()
+	row  *dataset.Row // the latest
+}
+
+// traceFileBlocks are rows with their blocks.
+type traceFileBlocks struct{ traceFileRows }
+
+// Blocks implements [blockRows].
+func (r *traceFileBlocks) Blocks() ([]uint64, int) {
+	if len(r.row.HashIDs) == 0 {
+		return nil, 0
+	}
+	blocks := make([]uint64, len(r.row.HashIDs))
+	for i := range blocks {
+		blocks[i] = r.row.BlockSeed(r.f.seed, i)
+	}
+	return blocks, r.row.BlockSize
 }
 
 // Next implements [Rows]. A failed row has no lengths.
@@ -203,6 +275,7 @@ func (r *traceFileRows) Next() (at time.Duration, prompt, output int, ok bool, e
 		}
 		return 0, 0, 0, false, err
 	}
+	r.row = row
 	if row.Failed {
 		return row.At, 0, 0, true, nil
 	}

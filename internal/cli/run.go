@@ -271,7 +271,21 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	if err != nil {
 		return nil, nil, &real.TargetError{Text: "calibrating the prompt length: " + err.Error(), Err: err}
 	}
+	r.sayInexact(plan, content)
 	return plan, content, nil
+}
+
+// sayInexact warns that shared parts of prompts are not exactly as long as asked.
+func (r *run) sayInexact(plan *workload.Plan, content *workload.Content) {
+	if !plan.Shares() || content.Exact() {
+		return
+	}
+	most := 0
+	for _, c := range content.Checks() {
+		most = max(most, c.Asked-c.Achieved, c.Achieved-c.Asked)
+	}
+	r.say("note: no words were found that are one token each on this server: what prompts share has about as many tokens as asked. "+
+		"Whole prompts were up to %d tokens off", most)
 }
 
 func (r *run) create(promptLength string, f real.Features) error {

@@ -24,9 +24,9 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 	t := *spec.Trace
 	t.SHA256 = f.SHA256
 	spec.Trace, c.Workload.Trace = &t, &t
-	if spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && f.HasSessions() {
+	if spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && t.HashIDs != workload.ReplayBlocks && f.HasSessions() {
 		say("note: its rows are turns of sessions, and are replayed as such: a turn waits for the end of the one before. " +
-			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1")
+			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1" + orBlocks(f))
 		spec.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
 	}
 	if spec.Sessions.FollowTrace() {
@@ -40,6 +40,14 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 		say("note: %d rows of the trace failed when it was recorded: they are not replayed", got.Failed)
 	}
 	return plan, nil
+}
+
+// orBlocks names the other way to replay rows that have hash ids.
+func orBlocks(f *workload.TraceFile) string {
+	if f.Summary.Blocks == 0 {
+		return ""
+	}
+	return "; for single requests that share the recorded blocks: --set workload.trace.hash_ids=replay"
 }
 
 // drawSessions makes the plan of a workload whose sessions are those of a trace.

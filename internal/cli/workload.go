@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -118,6 +119,11 @@ func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.T
 	s.Arrival = workload.Arrival{Process: workload.ByTrace}
 	s.Trace = &workload.Trace{File: path, Format: f.Format, Unit: f.Unit, Columns: f.Column, SkipBad: f.SkipBad, AnySpan: f.AnySpan}
 	file, err := workload.OpenTrace(s, seed)
+	if errors.Is(err, dataset.ErrBlocks) {
+		// It can be looked at, though not be replayed.
+		s.Trace.HashIDs = workload.IgnoreBlocks
+		file, err = workload.OpenTrace(s, seed)
+	}
 	if err != nil {
 		return s, nil, usageError{err}
 	}

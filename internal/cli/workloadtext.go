@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-bench/assay/dataset"
 	"github.com/assay-bench/assay/workload"
 )
 
@@ -27,6 +28,7 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	}
 	if s := d.Trace; s != nil && s.Blocks > 0 {
 		fmt.Fprintf(&b, "prefixes      %.1f %% of %d blocks hit in an infinite cache\n", 100*s.Hits, s.Blocks)
+		printFit(&b, &s.Fits)
 	}
 	if s := d.Sharing; s != nil {
 		fmt.Fprintf(&b, "sharing       an infinite prefix cache finds %.1f %% of these prompt tokens, in blocks of %d\n", 100*s.HitRate(), s.BlockSize)
@@ -71,6 +73,18 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// printFit says where the number of hash ids does not fit the length of prompts.
+func printFit(b *strings.Builder, f *dataset.BlockFit) {
+	if f.Wrong == 0 {
+		return
+	}
+	fmt.Fprintf(b, "note: in %d of %d rows the number of hash_ids does not fit the prompt in blocks of %d tokens", f.Wrong, f.Wrong+f.Up+f.Down+f.Exact, f.BlockSize)
+	if f.Suggested > 0 {
+		fmt.Fprintf(b, "; blocks of %d would fit all (trace.block_size_tokens)", f.Suggested)
+	}
+	b.WriteByte('\n')
 }
 
 func printArrivals(b *strings.Builder, a *workload.ArrivalProfile) {
