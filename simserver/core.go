@@ -311,6 +311,7 @@ func (c *core) count(step *engine.Step, woken int64) {
 			q.preempt += n
 		}
 		if o.First {
+			q.first = woken
 			tokens += o.Request.PromptTokens - o.Request.CachedTokens
 			m.countFirst(o.Request, seconds(woken-q.st.arrival))
 		} else {
@@ -319,6 +320,7 @@ func (c *core) count(step *engine.Step, woken int64) {
 		q.last = step.End
 		if o.Finished {
 			m.countFinished(q, seconds(woken-q.st.arrival))
+			c.traced(q, woken)
 		}
 	}
 	if outputs > 0 {

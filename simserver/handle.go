@@ -201,6 +201,9 @@ func (c *conn) generate(req *http.Request, keep bool, body []byte, a api) bool {
 		received: c.received, arrival: s.clk.Now(), chunked: req.ProtoAtLeast(1, 1), close: !keep, over: make(chan struct{}),
 	}
 	st.created = s.unix(st.arrival) / 1e9
+	if s.spans != nil {
+		st.parent = newSpanParent(req.Header.Get("traceparent"), b)
+	}
 	if g.prompts, bad = b.tokens(a); bad == nil {
 		bad = g.fit(s.maxModelLen)
 	}

@@ -61,6 +61,11 @@ type Config struct {
 	// The server does not close it.
 	TruthLog   io.Writer
 	TruthSteps bool
+
+	// OTLPTraces is the URL of an OTLP/HTTP endpoint that gets vLLM's llm_request
+	// span of every finished sequence (--otlp-traces-endpoint with the protocol
+	// http/protobuf); "" is none. OTEL_SERVICE_NAME names the service.
+	OTLPTraces string
 }
 
 // DefaultConfig serves the default engine.
@@ -77,7 +82,8 @@ type Server struct {
 	mono        int64 // CLOCK_MONOTONIC ns of stamp 0
 	maxModelLen int
 	cores       []*core
-	truth       *truthLog // nil without a log
+	truth       *truthLog     // nil without a log
+	spans       *spanExporter // nil without an endpoint
 	turn        atomic.Uint64
 	load        atomic.Int64 // requests in flight, for GET /load
 	http        httpCounts
@@ -136,6 +142,11 @@ func New(cfg Config) (*Server, error) {
 	if cfg.TruthLog != nil {
 		s.truth = newTruthLog(cfg.TruthLog, cfg.TruthSteps)
 	}
+	if cfg.OTLPTraces != "" {
+		if s.spans, err = newSpanExporter(cfg.OTLPTraces); err != nil {
+			return nil, fmt.Errorf("simserver: %w", err)
+		}
+	}
 	return s, nil
 }
 
@@ -185,6 +196,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 			Model: s.cfg.ModelName, Engines: len(s.cores),
 		}})
 	}
+	if s.spans != nil {
+		go s.spans.run()
+	}
 	var loops sync.WaitGroup
 	for _, c := range s.cores {
 		loops.Go(c.run)
@@ -206,6 +220,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener) error {
 	s.wg.Wait()
 	if s.truth != nil {
 		err = errors.Join(err, s.truth.close())
+	}
+	if s.spans != nil {
+		err = errors.Join(err, s.spans.close())
 	}
 	return err
 }

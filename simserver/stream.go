@@ -17,6 +17,7 @@ type sequence struct {
 	key     uint64 // of its drawn tokens
 	sent    int    // tokens handed out in events
 	held    int    // tokens that wait for the next event (stream interval)
+	first   int64  // its first output reached the frontend
 	last    int64  // end of the step of its latest output
 	preempt int    // preemptions counted so far
 	done    bool
@@ -92,7 +93,8 @@ type stream struct {
 	mergedEvents int
 	mergedTokens int
 
-	truth TruthEvents // nil without a log
+	truth  TruthEvents // nil without a log
+	parent *spanParent // nil without an endpoint for spans
 }
 
 // leave ends a stream whose client is gone. Called by its connection.

@@ -37,6 +37,7 @@ type serverFlags struct {
 	Engines    int     `name:"engines" default:"1" help:"Data-parallel engines behind the server."`
 	TruthLog   string  `name:"truth-log" placeholder:"FILE" help:"Write what the engine did, and when it wrote each event, as JSON lines."`
 	TruthSteps bool    `name:"truth-steps" help:"Log every step of the engine there, too."`
+	OTLPTraces string  `name:"otlp-traces-endpoint" placeholder:"URL" help:"Send vLLM's llm_request span of every request that finishes there, by OTLP/HTTP in protobuf: http://127.0.0.1:4318/v1/traces."`
 	Fault      string  `name:"fault" placeholder:"SPEC" help:"Misbehave on purpose, see docs/engine.md."`
 	FaultShare float64 `name:"fault-share" default:"1" help:"Share of requests that the fault befalls, chosen by their ids."`
 }
@@ -169,6 +170,7 @@ func (f *simFlags) config() (simserver.Config, error) {
 	}
 	c.PromptTokensDetails = true // else nobody sees what a prefix cache does
 	c.Engines, c.Fault, c.FaultShare, c.TruthSteps = f.Engines, f.Fault, f.FaultShare, f.TruthSteps
+	c.OTLPTraces = f.OTLPTraces
 	return c, nil
 }
 
@@ -227,6 +229,7 @@ func (f *simFlags) args() []string {
 	text("sim-seed", fmt.Sprint(f.SimSeed))
 	text("truth-log", f.TruthLog)
 	flag("truth-steps", f.TruthSteps)
+	text("otlp-traces-endpoint", f.OTLPTraces)
 	text("fault", f.Fault)
 	number("fault-share", &f.FaultShare)
 	return out

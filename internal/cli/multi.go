@@ -49,8 +49,8 @@ func (m *multi) check() error {
 	if m.flags.Virtual && m.base.Target.URL != "" {
 		return usagef("--virtual is without a server: leave the URL out")
 	}
-	if m.flags.Virtual && (m.sim.TruthLog != "" || m.sim.TruthSteps || m.sim.Fault != "" || m.sim.Engines > 1) {
-		return usagef("--truth-log, --truth-steps, --fault and --engines are of a server: there is none with --virtual")
+	if m.flags.Virtual && (m.sim.TruthLog != "" || m.sim.TruthSteps || m.sim.Fault != "" || m.sim.OTLPTraces != "" || m.sim.Engines > 1) {
+		return usagef("--truth-log, --truth-steps, --otlp-traces-endpoint, --fault and --engines are of a server: there is none with --virtual")
 	}
 	if m.sim.TruthLog != "" {
 		return usagef("--truth-log: each run keeps its own in its directory")

@@ -29,8 +29,8 @@ const virtualMeanOutput = 200
 
 // runVirtual is assay sim --virtual: the road of assay run, on the engine alone.
 func (c *serveCmd) runVirtual(e *env) error {
-	if c.TruthLog != "" || c.TruthSteps || c.Fault != "" {
-		return usagef("--truth-log, --truth-steps and --fault are of a server: there is none with --virtual")
+	if c.TruthLog != "" || c.TruthSteps || c.Fault != "" || c.OTLPTraces != "" {
+		return usagef("--truth-log, --truth-steps, --otlp-traces-endpoint and --fault are of a server: there is none with --virtual")
 	}
 	cfg, err := c.resolve(e.stdin, &c.outputFlags, nil, nil)
 	if err != nil {
