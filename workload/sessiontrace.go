@@ -33,8 +33,8 @@ type SessionSummary struct {
 	// Cut turns have prompts shorter than what was said before: the recording's
 	// client had dropped some of it, the replay does not.
 	Cut int64
-	// Branches are turns whose parent had an answer already: each begins a session
-	// of its own, with its whole prompt.
+	// Branches are turns whose parent had an answer already, or is not in the trace:
+	// each begins a session of its own, with its whole prompt.
 	Branches int64
 	// Texts: prompts are what the trace says, their lengths estimated.
 	Texts bool
@@ -52,6 +52,7 @@ const (
 
 // traceSession is a session as recorded.
 type traceSession struct {
+	line   int64 // of the file
 	at     time.Duration
 	timed  bool
 	system string
@@ -68,8 +69,8 @@ type tracePoint struct {
 // openSessions reads the sessions of a trace through.
 func (f *TraceFile) openSessions() (*sessionTrace, error) {
 	t := &sessionTrace{f: f}
-	if s := f.trace.Scale; s != nil && s.By != Compression && (s.By == Thinning || s.Factor != float64(int(s.Factor))) {
-		return nil, errors.New("trace.scale: thinning would drop single turns of sessions: use compression, superposition by a whole factor, or a session rate")
+	if s := f.trace.Scale; s != nil && s.By != Compression {
+		return nil, fmt.Errorf("trace.scale.by: %s would take sessions apart: use %s, or give the sessions an arrival process", s.By, Compression)
 	}
 	if err := t.load(); err != nil {
 		return nil, err
@@ -139,46 +140,39 @@ func (t *sessionTrace) load() error {
 // grouper puts rows into sessions.
 type grouper struct {
 	f         *TraceFile
-	bySession map[sessionKey]*traceSession
-	byTip     map[sessionKey]*traceSession // by the id of the latest turn
+	bySession map[string]*traceSession
+	byTip     map[string]*traceSession // by the id of the latest turn
 	branches  int64
 	failed    *int64 // counts the rows that failed
 }
 
-// sessionKey is an id within one of the copies that superposition makes.
-type sessionKey struct {
-	copy int
-	id   string
-}
-
 func newGrouper(f *TraceFile, failed *int64) *grouper {
-	return &grouper{f: f, failed: failed, bySession: make(map[sessionKey]*traceSession), byTip: make(map[sessionKey]*traceSession)}
+	return &grouper{f: f, failed: failed, bySession: make(map[string]*traceSession), byTip: make(map[string]*traceSession)}
 }
 
 // place appends the turn to its session: that whose latest turn is its parent, else
 // that of its id; or to a new one.
 func (g *grouper) place(row *dataset.Row, p tracePoint) (s *traceSession, fresh bool) {
-	key := func(id string) sessionKey { return sessionKey{row.Copy, id} }
 	switch {
 	case row.Turn == 1: // also of an agent that another one started
 	case row.Parent != "":
-		if s = g.byTip[key(row.Parent)]; s == nil {
+		if s = g.byTip[row.Parent]; s == nil {
 			g.branches++
 		}
 	case row.SessionID != "":
-		s = g.bySession[key(row.SessionID)]
+		s = g.bySession[row.SessionID]
 	}
 	if s == nil {
-		s, fresh = &traceSession{at: row.At, timed: row.Timed, system: row.System}, true
+		s, fresh = &traceSession{line: row.Line, at: row.At, timed: row.Timed, system: row.System}, true
 		if row.SessionID != "" && row.Parent == "" {
-			g.bySession[key(row.SessionID)] = s
+			g.bySession[row.SessionID] = s
 		}
 	}
 	if row.ID != "" {
 		if !fresh {
-			delete(g.byTip, key(row.Parent))
+			delete(g.byTip, row.Parent)
 		}
-		g.byTip[key(row.ID)] = s
+		g.byTip[row.ID] = s
 	}
 	if p.output > 0 {
 		s.points = append(s.points, p)
@@ -207,8 +201,6 @@ func (g *grouper) point(row *dataset.Row) (tracePoint, error) {
 		missing = "neither a number of prompt tokens nor a text"
 	case p.output < 1 && g.f.output:
 		missing = "neither a number of output tokens nor a reply: give output_tokens"
-	case !row.Timed && g.f.time:
-		missing = "no stamp, and the sessions are to come at their times: give an arrival process, or a concurrency"
 	case max(p.prompt, p.output) > MaxTokens:
 		return p, fmt.Errorf("%s:%d: %d prompt and %d output tokens: more than %d", g.f.trace.File, row.Line, p.prompt, p.output, MaxTokens)
 	}
@@ -326,6 +318,9 @@ func (t *sessionTrace) survey() error {
 		}
 		if !ok {
 			break
+		}
+		if t.f.time && !one.timed {
+			return fmt.Errorf("%s:%d: the session has no stamp, and is to come at its time: give an arrival process, or a concurrency", t.f.trace.File, one.line)
 		}
 		if t.f.time && one.at < last {
 			return fmt.Errorf("%s: session %d begins at %v, before the one ahead of it at %v: give an arrival process, or a concurrency", t.f.trace.File, s.Sessions+1, one.at, last)

@@ -64,7 +64,7 @@ func (c *config) drawSessions(spec workload.Spec, f *workload.TraceFile, say fun
 		text string
 	}{
 		{got.Failed, "rows of the trace failed when it was recorded: they are not replayed, and their sessions go on without them"},
-		{got.Branches, "turns follow one that had an answer already: each begins a session of its own"},
+		{got.Branches, "turns follow one that had an answer already, or is not in the trace: each begins a session of its own"},
 		{got.Cut, "turns have prompts shorter than what was said before: it was cut when recorded, and is not here"},
 	} {
 		if n.n > 0 {
