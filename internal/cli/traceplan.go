@@ -24,7 +24,11 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 	t := *spec.Trace
 	t.SHA256 = f.SHA256
 	spec.Trace, c.Workload.Trace = &t, &t
-	if spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && t.HashIDs != workload.ReplayBlocks && f.HasSessions() {
+	apart := t.Scale != nil && t.Scale.By != workload.Compression
+	switch whole := spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && t.HashIDs != workload.ReplayBlocks && f.HasSessions(); {
+	case whole && apart:
+		say("note: its rows are turns of sessions, which %s takes apart: they are replayed as single requests", t.Scale.By)
+	case whole:
 		say("note: its rows are turns of sessions, and are replayed as such: a turn waits for the end of the one before. " +
 			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1" + orBlocks(f))
 		spec.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
