@@ -29,6 +29,13 @@ type echo struct {
 	fails func(messages int) bool
 }
 
+// of is what a request asked.
+func (s *echo) of(id string) []record.Message {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[id]
+}
+
 func (s *echo) serve(c net.Conn, br *bufio.Reader) {
 	for {
 		r, err := http.ReadRequest(br)
@@ -129,7 +136,7 @@ func TestSessions(t *testing.T) {
 						if a.Outcome != record.Completed || a.Turn != i+1 {
 							t.Fatalf("session %d: %+v", id, a)
 						}
-						asked := s.asked[a.ID]
+						asked := s.of(a.ID)
 						if len(asked) != 2*i+1 || a.Usage.PromptTokens != 100*len(asked) {
 							t.Fatalf("turn %d has %d messages", a.Turn, len(asked))
 						}
@@ -138,7 +145,7 @@ func TestSessions(t *testing.T) {
 						}
 						later++
 						before := list[i-1]
-						said := s.asked[before.ID]
+						said := s.of(before.ID)
 						if !slices.Equal(asked[:len(said)], said) || asked[len(said)] != (record.Message{Role: "assistant", Content: `reply "to" ` + before.ID}) {
 							t.Fatalf("turn %d of session %d does not go on from what was said: %q", a.Turn, id, asked)
 						}
