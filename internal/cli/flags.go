@@ -65,7 +65,7 @@ type baseFlags struct {
 	Turns              *workload.Length `placeholder:"1" help:"Sessions of so many turns, each with all that was said before in its prompt: a number, a range such as 2..8, or a distribution. --rate and --concurrency are then of sessions, --prompt-tokens and --output-tokens of a turn; prefixes, first prompts and tool delays by -f or --set workload.sessions.KEY=VALUE." group:"Workload"`
 	Ramp               *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
 	Trace              *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
-	SharedPrefixTokens *workload.Length `name:"shared-prefix-tokens" placeholder:"N" help:"Prompts begin with a shared prefix of so many tokens, which count within --prompt-tokens. Share of the requests and choice of the prefix by -f or --set workload.prefix.share=0.5." group:"Workload"`
+	SharedPrefixTokens *workload.Length `name:"shared-prefix-tokens" placeholder:"N" help:"Prompts begin with a shared prefix of so many tokens, which count within --prompt-tokens; with --turns first prompts do, and it comes on top. Share of the requests and choice of the prefix by -f or --set workload.prefix.share=0.5." group:"Workload"`
 	PrefixPools        *int             `name:"prefix-pools" placeholder:"1" help:"Distinct shared prefixes." group:"Workload"`
 	ReusePrompts       bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed               *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
@@ -247,6 +247,11 @@ func (c *baseFlags) prefix(w *workload.Spec) error {
 	}
 	if c.SharedPrefixTokens == nil && w.Prefix == nil {
 		return usagef("--prefix-pools without --shared-prefix-tokens: there is no prefix to share")
+	}
+	if l := c.SharedPrefixTokens; w.Sessions != nil && l != nil && c.PrefixPools == nil && (l.Dist == workload.Fixed || l.Dist == "") {
+		s := *w.Sessions
+		s.SharedPrefixTokens, w.Sessions = l.Tokens, &s // on top of the first prompts
+		return nil
 	}
 	var x workload.Prefix
 	put(&x, w.Prefix)
