@@ -4,21 +4,29 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
 )
 
 // sessions sums up the conversations; nil if no attempt belongs to one.
-func (s *Stage) sessions(v view) *result.Sessions {
+func (s *Stage) sessions(v view) (*result.Sessions, []result.Warning) {
 	talks := s.talks(v.all)
 	if len(talks) == 0 {
-		return nil
+		return nil, nil
 	}
 	out := &result.Sessions{}
 	var spans []span
+	var lasted float64
+	began := talks[0][0].scheduled
 	for _, t := range talks {
+		before := out.Run.Completed
 		end := s.countTalk(&out.Run, t)
+		if out.Run.Completed > before {
+			lasted += time.Duration(t[len(t)-1].end - t[0].scheduled).Seconds()
+		}
+		began = min(began, t[0].scheduled)
 		if t[0].due {
 			s.countTalk(&out.Window, t)
 		}
@@ -35,24 +43,31 @@ func (s *Stage) sessions(v view) *result.Sessions {
 			}
 		}
 	}
+	out.MeanDuration = num(lasted / float64(out.Run.Completed))
 	out.InProgress = overlap(s.window, spans)
 	out.ByTurn = s.byTurn(v.sample)
 	for _, r := range v.all {
 		out.CachedTold = out.CachedTold || r.cached > 0 && r.turn > 0
 	}
-	return out
+	return out, sessionWarnings(out, time.Duration(s.window.Start-began).Seconds())
 }
 
 func (s *Stage) neverSent() outcomeCode { return codeOf(s.outcomes, record.NeverSent) }
 
-// sessionWarnings say what abandoned sessions do to the figures.
-func sessionWarnings(s *result.Sessions) []result.Warning {
-	if s == nil || s.Run.Abandoned == 0 {
-		return nil
+// sessionWarnings say what the figures are not. The window opened some seconds after
+// the first session began.
+func sessionWarnings(s *result.Sessions, opened float64) []result.Warning {
+	var list []result.Warning
+	if s.Run.Abandoned > 0 {
+		list = append(list, result.Warning{Code: "sessions-abandoned", Text: fmt.Sprintf(
+			"%d of %d sessions ended with a turn that failed: their %d turns after it were never due, and are in no figure; what is left are the turns of sessions that went well",
+			s.Run.Abandoned, s.Run.Started, s.Run.AbandonedTurns)})
 	}
-	return []result.Warning{{Code: "sessions-abandoned", Text: fmt.Sprintf(
-		"%d of %d sessions ended with a turn that failed: their %d turns after it were never due, and are in no figure; what is left are the turns of sessions that went well",
-		s.Run.Abandoned, s.Run.Started, s.Run.AbandonedTurns)}}
+	if d := s.MeanDuration; d != nil && opened < *d {
+		list = append(list, result.Warning{Code: "sessions-young", Text: fmt.Sprintf(
+			"the window opened %.3g s after the first session began, and a session takes %.3g s on average: early turns are more frequent in it than they would be later", opened, *d)})
+	}
+	return list
 }
 
 // talks are the sessions, each with the last try of its turns in order.

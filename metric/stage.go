@@ -144,8 +144,9 @@ func (s *Stage) Result(into *result.Stage) {
 	into.Ledger, into.LedgerRun = cloneLedger(&s.inWindow), cloneLedger(&s.run)
 	into.Metrics = s.metrics(v)
 	into.Workload = s.workload(v)
-	into.Sessions = s.sessions(v)
-	into.Warnings = append(into.Warnings, sessionWarnings(into.Sessions)...)
+	var warnings []result.Warning
+	into.Sessions, warnings = s.sessions(v)
+	into.Warnings = append(into.Warnings, warnings...)
 	into.Throughput = s.throughput(v)
 	into.Goodput = s.goodput(v)
 	into.Errors = s.errorSamples()

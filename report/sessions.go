@@ -17,6 +17,9 @@ func (sh *sheet) sessions(s *result.Sessions) {
 	if s.InProgress.Mean != nil {
 		sh.row("in progress", "mean "+number(*s.InProgress.Mean), "max "+strconv.Itoa(s.InProgress.Max), "sessions, between their turns too; the requests in flight are under WORKLOAD")
 	}
+	if s.MeanDuration != nil {
+		sh.row("", "a completed one took "+number(*s.MeanDuration)+" s on average")
+	}
 	if s.LaterTurns > 0 {
 		sh.row("later turns", fmt.Sprintf("%d due in the window", s.LaterTurns),
 			fmt.Sprintf("%d of them (%s) at the very end of the turn before", s.AtOnce, percent(float64(s.AtOnce)/float64(s.LaterTurns))))

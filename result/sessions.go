@@ -10,6 +10,9 @@ type Sessions struct {
 	// InProgress is how many were, time-weighted over the window: from a session's
 	// first turn to the end of its last, with the times between turns.
 	InProgress InFlight `json:"in_progress"`
+	// MeanDuration in seconds of the sessions that completed, from their first turn's
+	// schedule to their end; nil if none did.
+	MeanDuration *float64 `json:"mean_duration_s"`
 	// LaterTurns were due in the window. AtOnce of them were due at the very end of
 	// the turn before: there was no time between, or the turn before had ended too
 	// late for a recorded time.
