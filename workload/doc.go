@@ -8,6 +8,9 @@
 // prompts of the planned lengths. It has no tokenizer: it asks the server, once,
 // before the run ([Calibrate]).
 //
+// With [Sessions] a plan gives conversations ([Plan.NextSession]); [Conversations]
+// are these while they happen, and make each later turn from the reply before it.
+//
 // A [Sample] of a plan or of a trace has a [Profile], and [Fits]: the simple forms
 // nearest to it.
 //
