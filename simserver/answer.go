@@ -11,6 +11,7 @@ import (
 // engineRequest is the engine's view of q.
 func engineRequest(q *sequence, g *generation, meanOutput float64) engine.Request {
 	tokens, stopped := g.outputLength(q.key, meanOutput)
+	q.eos = stopped
 	return engine.Request{
 		PromptTokens: len(q.prompt), OutputTokens: tokens, Stop: stopped, Priority: g.priority, Data: q,
 	}
@@ -133,16 +134,19 @@ func (st *stream) appendChoice(b []byte, q *sequence, chat bool) []byte {
 	b = appendInt(b, q.index)
 	if chat {
 		b = append(b, `,"message":{"role":"assistant","content":"`...)
-		b = q.appendText(b, 0, q.sent)
-		b = append(b, `","refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[],"reasoning":null},"logprobs":null`...)
+		b = q.appendDelta(b, 0, q.sent, true)
+		b = append(b, `","refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[],"reasoning":null},"logprobs":`...)
 	} else {
 		b = append(b, `,"text":"`...)
-		b = q.appendText(b, 0, q.sent)
-		b = append(b, `","logprobs":null`...)
+		b = q.appendDelta(b, 0, q.sent, true)
+		b = append(b, `","logprobs":`...)
 	}
+	b = q.appendLogprobs(b, 0, q.sent)
 	b = append(b, `,"finish_reason":"`...)
 	b = append(b, q.finishReason()...)
-	b = append(b, `","stop_reason":null,"token_ids":`...)
+	b = append(b, `","stop_reason":`...)
+	b = q.appendStopReason(b, true)
+	b = append(b, `,"token_ids":`...)
 	if !st.gen.tokenIDs {
 		b = append(b, "null"...)
 	} else {

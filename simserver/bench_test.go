@@ -85,7 +85,7 @@ func BenchmarkEncodeEvent(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	st := &stream{core: srv.cores[0], gen: &generation{id: "chatcmpl-x", continuousUsage: true, n: 1, prompts: [][]int{{1}}, maxTokens: 1000, ignoreEOS: true}, chunked: true}
+	st := &stream{core: srv.cores[0], fault: &srv.well, gen: &generation{id: "chatcmpl-x", continuousUsage: true, n: 1, prompts: [][]int{{1}}, maxTokens: 1000, ignoreEOS: true, logprobs: -1}, chunked: true}
 	st.makeHead(srv.cfg.ModelName)
 	st.makeSequences()
 	q, c := st.seqs[0], st.core

@@ -76,6 +76,11 @@ type genBody struct {
 	PresencePenalty     *float64        `json:"presence_penalty"`
 	FrequencyPenalty    *float64        `json:"frequency_penalty"`
 	RepetitionPenalty   *float64        `json:"repetition_penalty"`
+	Stop                json.RawMessage `json:"stop"`
+	StopTokenIDs        []int           `json:"stop_token_ids"`
+	IncludeStop         bool            `json:"include_stop_str_in_output"`
+	Logprobs            json.RawMessage `json:"logprobs"`
+	TopLogprobs         *int            `json:"top_logprobs"`
 	Seed                *int64          `json:"seed"`
 	Priority            int             `json:"priority"`
 	CacheSalt           string          `json:"cache_salt"`
@@ -99,6 +104,8 @@ type generation struct {
 	continuousUsage bool
 	streamInterval  int
 	tokenIDs        bool
+	stops           stopRules
+	logprobs        int // likeliest tokens beside each token; -1: no log-probabilities
 	n               int
 	seed            uint64
 	priority        int
@@ -187,6 +194,13 @@ func (b *genBody) check(g *generation) *apiError {
 			return badRequest("stream_interval", "stream_interval must be at least 1, got %d.", *b.StreamInterval)
 		}
 		g.streamInterval = max(g.streamInterval, *b.StreamInterval)
+	}
+	var bad *apiError
+	if g.stops, bad = parseStops(b.Stop, b.StopTokenIDs, b.IncludeStop); bad != nil {
+		return bad
+	}
+	if g.logprobs, bad = parseLogprobs(g.api, b.Logprobs, b.TopLogprobs); bad != nil {
+		return bad
 	}
 	if b.Seed != nil {
 		g.seed = uint64(*b.Seed)

@@ -32,8 +32,10 @@
 // only when there is a token, usage and [DONE] as there, 0 observed for the time
 // per output token of one-token answers, no sample for clients that leave. The
 // frontend costs what this server costs, some 50 us a request, not what Python
-// costs. Sampling fields are checked and have no effect; stop strings, logprobs
-// and tool calls are accepted and never appear; echo and best_of are refused.
+// costs. Sampling fields are checked and have no effect but for stop strings and
+// stop tokens, which end the synthetic text where they occur in it;
+// log-probabilities are made up, and the token of the answer is always the
+// likeliest. Tool calls are accepted and never appear; echo and best_of are refused.
 // The length of an answer is max_tokens with ignore_eos, else a lognormal draw
 // that depends on prompt, seed and choice alone. Faults come by [FaultHeader] or
 // [Config.Fault].

@@ -322,6 +322,7 @@ func (st *stream) makeSequences() {
 			if st.fault.Empty {
 				q.req.OutputTokens, q.req.Stop = 0, true
 			}
+			q.stop(&g.stops, g.minTokens)
 			q.req.BlockHashes = q.blockHashes(cfg.BlockSize)
 			st.seqs = append(st.seqs, q)
 		}

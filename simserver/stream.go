@@ -21,12 +21,17 @@ type sequence struct {
 	last    int64  // end of the step of its latest output
 	preempt int    // preemptions counted so far
 	done    bool
+
+	eos        bool         // it ends in the end of turn, which has no text
+	text       *stoppedText // nil without stop rules
+	stopReason []byte       // as JSON; nil is null
+	offset     int          // text offset of the next token's log-probability
 }
 
-// token is the id of the j-th output token, counted from 0. A sequence that
-// stops ends in a stop token, which has no text.
+// token is the id of the j-th output token, counted from 0. A sequence that ends by
+// itself ends in the end of turn, which has no text.
 func (q *sequence) token(j int) int {
-	if q.req.Stop && j == q.req.OutputTokens-1 {
+	if q.eos && j == q.req.OutputTokens-1 {
 		return tokenEndOfTurn
 	}
 	return int(mix(q.key+uint64(j)) % firstSpecial)
@@ -162,7 +167,7 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 	default:
 		b = append(b, `,"text":"`...)
 	}
-	b = q.appendText(b, from, to) // letters and spaces: no escaping
+	b = q.appendDelta(b, from, to, finished) // letters and spaces: no escaping
 	if st.fault.Giant > 0 && from == 0 {
 		for pad := st.fault.Giant; pad > 0; pad -= len(padding) {
 			b = append(b, padding[:min(pad, len(padding))]...)
@@ -172,7 +177,9 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 	if chat {
 		b = append(b, '}')
 	}
-	b = append(b, `,"logprobs":null,"finish_reason":`...)
+	b = append(b, `,"logprobs":`...)
+	b = q.appendLogprobs(b, from, to)
+	b = append(b, `,"finish_reason":`...)
 	if finished {
 		b = append(b, '"')
 		b = append(b, q.finishReason()...)
@@ -181,7 +188,8 @@ func (st *stream) appendToken(b []byte, q *sequence, from, to int, finished bool
 		b = append(b, "null"...)
 	}
 	if finished || !chat {
-		b = append(b, `,"stop_reason":null`...)
+		b = append(b, `,"stop_reason":`...)
+		b = q.appendStopReason(b, finished)
 	}
 	if !chat {
 		b = append(b, `,"prompt_token_ids":`...)
