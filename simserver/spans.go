@@ -13,6 +13,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
@@ -22,11 +23,14 @@ import (
 )
 
 // The bounds of the batch processor of the OpenTelemetry SDK, which vLLM leaves at
-// their defaults: what does not fit into the queue is lost without a word.
+// their defaults. vLLM loses what does not fit into the queue without a word; here it
+// is counted.
 const (
 	spanQueue = 2048
 	spanBatch = 512
 	spanDelay = 5 * time.Second
+	// spanGrace is how long the end may wait for the collector, in all.
+	spanGrace = 5 * time.Second
 )
 
 // spanParent is where the spans of a request belong.
@@ -47,7 +51,9 @@ func newSpanParent(header string, b *genBody) *spanParent {
 	if b.TopP != nil {
 		p.topP = *b.TopP
 	}
-	if f := strings.Split(header, "-"); len(f) >= 4 && len(f[0]) == 2 && f[0] != "ff" {
+	// Hex digits are lower-case; version 00 has four fields, later ones may have more.
+	f := strings.Split(header, "-")
+	if len(f) >= 4 && len(f[0]) == 2 && f[0] != "ff" && (f[0] != "00" || len(f) == 4) && header == strings.ToLower(header) {
 		trace, terr := hex.DecodeString(f[1])
 		span, serr := hex.DecodeString(f[2])
 		flags, ferr := hex.DecodeString(f[3])
@@ -75,7 +81,7 @@ type finishedSpan struct {
 	id                                           string
 	start, end                                   int64 // Unix ns
 	ttft, e2e, queue, prefill, decode, inference float64
-	prompt, completion, maxTokens, n             int
+	prompt, completion, maxTokens                int
 }
 
 // spanExporter sends the llm_request span of every finished sequence to an OTLP/HTTP
@@ -86,9 +92,13 @@ type spanExporter struct {
 	client   http.Client
 	queue    chan finishedSpan
 	done     chan struct{}
+	ctx      context.Context // of all posts
+	cancel   context.CancelFunc
+	grace    time.Duration
 
-	lost uint64 // of posts that failed; of run alone
-	err  error  // the first of those
+	full atomic.Uint64 // lost because the queue was full
+	lost uint64        // of posts that failed; of run alone
+	err  error         // the first of those
 }
 
 func newSpanExporter(endpoint string) (*spanExporter, error) {
@@ -100,8 +110,9 @@ func newSpanExporter(endpoint string) (*spanExporter, error) {
 	if service == "" {
 		service = "unknown_service"
 	}
+	ctx, cancel := context.WithCancel(context.Background())
 	return &spanExporter{
-		url: endpoint,
+		url: endpoint, ctx: ctx, cancel: cancel, grace: spanGrace,
 		resource: &resourcepb.Resource{Attributes: []*commonpb.KeyValue{
 			text("service.name", service),
 			text("vllm.instrumenting_module_name", "vllm.llm_engine"),
@@ -113,11 +124,12 @@ func newSpanExporter(endpoint string) (*spanExporter, error) {
 	}, nil
 }
 
-// add never waits: a span that finds no room is lost, as in vLLM.
+// add never waits: a span that finds no room is lost and counted.
 func (x *spanExporter) add(s finishedSpan) {
 	select {
 	case x.queue <- s:
 	default:
+		x.full.Add(1)
 	}
 }
 
@@ -155,14 +167,22 @@ func (x *spanExporter) run() {
 	}
 }
 
-// close sends what waits; nothing may be added after it.
+// close sends what waits, for as long as the grace; nothing may be added after it. It
+// says what was lost.
 func (x *spanExporter) close() error {
 	close(x.queue)
+	defer x.cancel()
+	late := time.AfterFunc(x.grace, x.cancel)
+	defer late.Stop()
 	<-x.done
-	if x.err != nil {
-		return fmt.Errorf("simserver: %d spans were not taken, first: %w", x.lost, x.err)
+	var err error
+	if n := x.full.Load(); n > 0 {
+		err = fmt.Errorf("simserver: %d spans were lost: %d waited already", n, spanQueue)
 	}
-	return nil
+	if x.err != nil {
+		err = errors.Join(err, fmt.Errorf("simserver: %d spans were not taken, first: %w", x.lost, x.err))
+	}
+	return err
 }
 
 func (x *spanExporter) post(spans []*tracepb.Span) error {
@@ -174,7 +194,7 @@ func (x *spanExporter) post(spans []*tracepb.Span) error {
 	if err != nil {
 		return fmt.Errorf("encoding spans: %w", err)
 	}
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, x.url, bytes.NewReader(b))
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.url, bytes.NewReader(b))
 	if err != nil {
 		return fmt.Errorf("sending spans: %w", err)
 	}
@@ -218,7 +238,8 @@ func (s *finishedSpan) span() *tracepb.Span {
 	if s.parent.temperature != 0 {
 		span.Attributes = append(span.Attributes, float("gen_ai.request.temperature", s.parent.temperature))
 	}
-	span.Attributes = append(span.Attributes, whole("gen_ai.request.n", s.n))
+	// Of the sequence: vLLM's engine has each choice of a request as one of its own.
+	span.Attributes = append(span.Attributes, whole("gen_ai.request.n", 1))
 	return span
 }
 
@@ -251,6 +272,6 @@ func (c *core) traced(q *sequence, woken int64) {
 		ttft: seconds(q.first - st.arrival), e2e: seconds(woken - st.arrival),
 		queue: seconds(r.FirstScheduled - r.Queued), prefill: seconds(r.FirstToken - r.FirstScheduled),
 		decode: seconds(r.LastToken - r.FirstToken), inference: seconds(r.LastToken - r.FirstScheduled),
-		prompt: r.PromptTokens, completion: r.Generated, maxTokens: st.gen.maxTokens, n: st.gen.n,
+		prompt: r.PromptTokens, completion: r.Generated, maxTokens: st.gen.maxTokens,
 	})
 }

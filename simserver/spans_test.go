@@ -2,12 +2,16 @@ package simserver
 
 import (
 	"encoding/hex"
+	"fmt"
 	"io"
 	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -119,6 +123,9 @@ func TestSpans(t *testing.T) {
 		t.Errorf("a temperature of 0 is named: %v", a)
 	}
 	two := c.requests["cmpl-two-1"]
+	if n := attribute(two[0].Attributes, "gen_ai.request.n").GetIntValue(); n != 1 {
+		t.Errorf("n of one choice of two is %d", n)
+	}
 	if p := attribute(two[0].Attributes, "gen_ai.request.top_p").GetDoubleValue(); p != 0.5 || len(two[0].ParentSpanId) != 0 ||
 		string(two[0].TraceId) != string(c.requests["cmpl-two-0"][0].TraceId) || string(two[0].SpanId) == string(two[1].SpanId) {
 		t.Errorf("%v", two)
@@ -147,6 +154,58 @@ func TestSpansNotTaken(t *testing.T) {
 	}
 }
 
+// A collector that takes requests and never answers holds up neither answers nor, for
+// longer than the grace, the end; every span that it cost is counted.
+func TestSpansDeadCollector(t *testing.T) {
+	dead := make(chan struct{})
+	far := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-dead }))
+	defer far.Close()
+	defer close(dead)
+	cfg := fastConfig()
+	cfg.OTLPTraces = far.URL
+	srv, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv.spans.grace = 10 * time.Millisecond
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(t.Context(), ln) }()
+	const direct, asked = 2*spanQueue + spanBatch, 20
+	parent := newSpanParent("", new(genBody))
+	for range direct {
+		srv.spans.add(finishedSpan{parent: parent})
+	}
+	client := http.Client{Transport: new(http.Transport)}
+	for range asked {
+		resp, err := client.Post("http://"+ln.Addr().String()+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","max_tokens":2}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, resp.Body); err != nil || resp.StatusCode != 200 {
+			t.Errorf("status %d, %v", resp.StatusCode, err)
+		}
+		resp.Body.Close()
+	}
+	client.CloseIdleConnections()
+	if err := srv.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = <-served
+	full, lost := srv.spans.full.Load(), srv.spans.lost
+	if err == nil || full == 0 || full+lost != direct+asked {
+		t.Fatalf("%d found no room and %d were not taken, of %d; %v", full, lost, direct+asked, err)
+	}
+	for _, n := range []uint64{full, lost} {
+		if !strings.Contains(err.Error(), fmt.Sprintf(": %d spans were ", n)) {
+			t.Errorf("%q does not say %d", err, n)
+		}
+	}
+}
+
 func TestSpanParent(t *testing.T) {
 	const trace, span = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 	for header, want := range map[string]struct{ known, suppressed bool }{
@@ -155,6 +214,8 @@ func TestSpanParent(t *testing.T) {
 		"01-" + trace + "-" + span + "-03-later":              {true, false},
 		"ff-" + trace + "-" + span + "-01":                    {},
 		"00-" + trace + "-" + span:                            {},
+		"00-" + trace + "-" + span + "-01-later":              {},
+		"00-" + strings.ToUpper(trace) + "-" + span + "-01":   {},
 		"00-" + trace[1:] + "-" + span + "-01":                {},
 		"00-00000000000000000000000000000000-" + span + "-01": {},
 		"": {},
