@@ -27,6 +27,7 @@ const (
 	MultiTurn   Format = "aiperf-turns" // AIPerf multi_turn: JSON lines
 	OpenAIBatch Format = "openai-batch" // JSON lines of custom_id, method, url, body
 	Bodies      Format = "bodies"       // recorded request bodies: JSON lines
+	Text        Format = "text"         // a prompt a line; only where it is named
 	Columns     Format = "columns"
 )
 
@@ -37,6 +38,7 @@ const (
 	inCSV     container = "CSV"
 	inJSON    container = "JSON"
 	inParquet container = "Parquet"
+	inText    container = "text"
 	inAny     container = "CSV, JSON or Parquet"
 )
 
@@ -66,6 +68,7 @@ func shapes() []shape {
 		{format: MultiTurn, in: inJSON, title: "AIPerf multi_turn", unit: Milliseconds},
 		{format: OpenAIBatch, in: inJSON, title: "OpenAI batch file"},
 		{format: Bodies, in: inJSON, title: "recorded request bodies"},
+		{format: Text, in: inText, title: "prompts, one a line"},
 		{format: Columns, in: inAny, title: "by column names"},
 	}
 }
@@ -105,6 +108,8 @@ func ParseFormat(name string) (Format, error) {
 		return VLLMCustom, nil
 	case "batch":
 		return OpenAIBatch, nil
+	case "txt", "lines":
+		return Text, nil
 	}
 	if shapeOf(Format(n)).format != "" {
 		return Format(n), nil

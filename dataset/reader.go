@@ -78,6 +78,9 @@ func (r *Reader) open(file io.Reader) error {
 	}
 	r.release = append(r.release, release)
 	in := newInput(rd, r.o.MaxRow)
+	if r.o.Format == Text {
+		return r.openText(in)
+	}
 	head, err := in.peek(maxSniff)
 	if err != nil {
 		return err

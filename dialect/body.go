@@ -68,9 +68,7 @@ func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) error
 			w.intField("min_tokens", r.MaxTokens)
 		}
 	}
-	if r.CacheSalt != "" && w.field("cache_salt") {
-		w.b = appendString(w.b, r.CacheSalt)
-	}
+	w.salt(r)
 	if w.field("temperature") {
 		t := 0.0
 		if o.Temperature != nil {
@@ -84,16 +82,26 @@ func (w *bodyWriter) sampling(r *record.Request, o *Options, limit string) error
 	if o.Choices > 1 {
 		w.intField("n", o.Choices)
 	}
+	w.streaming(o)
+	return nil
+}
+
+func (w *bodyWriter) salt(r *record.Request) {
+	if r.CacheSalt != "" && w.field("cache_salt") {
+		w.b = appendString(w.b, r.CacheSalt)
+	}
+}
+
+func (w *bodyWriter) streaming(o *Options) {
 	w.boolField("stream", o.Stream)
 	if !o.Stream || !(o.IncludeUsage || o.ContinuousUsage) || !w.field("stream_options") {
-		return nil
+		return
 	}
 	w.b = append(w.b, `{"include_usage":true`...)
 	if o.ContinuousUsage {
 		w.b = append(w.b, `,"continuous_usage_stats":true`...)
 	}
 	w.b = append(w.b, '}')
-	return nil
 }
 
 // errExtraBody is what CheckExtraBody and AppendRequest say.

@@ -24,6 +24,12 @@ func (Chat) NewReader() Reader { return &openaiReader{chat: true} }
 // engines all take, unless o.MaxCompletionTokens says otherwise.
 func (Chat) AppendRequest(dst []byte, r *record.Request, o *Options) ([]byte, error) {
 	b := bodyWriter{b: dst, extra: o.ExtraBody}
+	if r.Prompt.Body != nil {
+		if err := b.recorded(r, o, "messages", errNoMessages); err != nil {
+			return dst, requestError(r, err)
+		}
+		return b.b, nil
+	}
 	b.open(o)
 	if b.field("messages") {
 		if err := b.messages(&r.Prompt); err != nil {

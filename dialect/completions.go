@@ -22,6 +22,12 @@ func (Completions) NewReader() Reader { return &openaiReader{} }
 // AppendRequest sends token ids where the prompt has them, else its text.
 func (Completions) AppendRequest(dst []byte, r *record.Request, o *Options) ([]byte, error) {
 	b := bodyWriter{b: dst, extra: o.ExtraBody}
+	if r.Prompt.Body != nil {
+		if err := b.recorded(r, o, "prompt", errNoText); err != nil {
+			return dst, requestError(r, err)
+		}
+		return b.b, nil
+	}
 	b.open(o)
 	if b.field("prompt") {
 		if err := b.prompt(&r.Prompt); err != nil {

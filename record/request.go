@@ -15,6 +15,9 @@ type Prompt struct {
 	TokenIDs []int32
 	// Messages of a chat.
 	Messages []Message
+	// Body is a request as it was recorded, a JSON object. It is sent as it is, but
+	// for what the run itself says: model, stream, a salt.
+	Body []byte
 }
 
 // Request is one planned request: what the workload wants to be sent. It says

@@ -52,6 +52,7 @@ const (
 	methodTokenize     = "text, lengths by /tokenize"
 	methodUsage        = "text, lengths by usage"
 	methodUncalibrated = "text, uncalibrated"
+	methodOwn          = "prompts of a file: lengths are observed, not asked for"
 )
 
 // Calibrate finds out, with a few requests, how to make prompts of exact length

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/assay-bench/assay/record"
@@ -48,6 +49,8 @@ type Content struct {
 
 	// systemUnits are taken off a system prompt for what its template has around it.
 	systemUnits int
+
+	reuse bool // own prompts stay as they are
 }
 
 // line is tokens = overhead + slope × units.
@@ -90,12 +93,54 @@ func newContent(o *CalibrateOptions) *Content {
 	}
 }
 
+// Own makes prompts of those that requests have already: each begins with a code of
+// the run's nonce and the request's index, unless they are reused. Recorded bodies
+// stay as they are.
+func Own(o CalibrateOptions) *Content {
+	c := Uncalibrated(o)
+	c.method, c.reuse = methodOwn, o.Reuse
+	return c
+}
+
+// own puts the code before a prompt of a file, whose length nobody asked for. It
+// costs some 14 tokens.
+func (c *Content) own(r *record.Request) {
+	r.PromptTokens = 0
+	p := &r.Prompt
+	if p.Body != nil {
+		return
+	}
+	head := ""
+	if !c.reuse {
+		head = c.text(r.Index, codeUnits) + "\n\n"
+	}
+	if p.Messages == nil {
+		p.Text = head + p.Text
+		return
+	}
+	p.Messages = slices.Clone(p.Messages)
+	if c.chat {
+		p.Messages[0].Content = head + p.Messages[0].Content
+		return
+	}
+	// A completion has one text: a system prompt and what the user says.
+	var all []string
+	for _, m := range p.Messages {
+		all = append(all, m.Content)
+	}
+	*p = record.Prompt{Text: head + strings.Join(all, "\n\n")}
+}
+
 // Fill sets r.Prompt to a prompt of r.PromptTokens tokens, and its salt. The
 // prompt depends on the nonce, on r.Index, on that length and on the shared
 // prefix alone.
 func (c *Content) Fill(r *record.Request) {
-	r.Prompt = c.wrap(c.pieces(r), c.unitsFor(r.PromptTokens))
-	r.Blocks = nil // they are in the prompt now
+	if r.Prompt.Text != "" || r.Prompt.Messages != nil || r.Prompt.Body != nil {
+		c.own(r)
+	} else {
+		r.Prompt = c.wrap(c.pieces(r), c.unitsFor(r.PromptTokens))
+		r.Blocks = nil // they are in the prompt now
+	}
 	switch r.CacheSalt {
 	case SaltRun:
 		r.CacheSalt = fmt.Sprintf("%016x", c.key[0]^c.key[1])

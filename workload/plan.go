@@ -29,6 +29,9 @@ type Plan struct {
 	prefixes *prefixDraws  // nil without shared prefixes
 	sessions *sessionDraws // nil without sessions
 
+	own   *PromptFile // prompts of a file; nil without
+	texts *promptReader
+
 	open    func() (Rows, error)
 	trace   *traceReader // where lengths are; nil without a trace
 	summary TraceSummary
@@ -95,6 +98,16 @@ func newPlan(spec Spec, seed uint64) (*Plan, error) {
 	}
 	return p, p.setSessions()
 }
+
+// UsePrompts takes the prompts of a workload that has its own from the file. Call
+// it before the first request is drawn.
+func (p *Plan) UsePrompts(f *PromptFile) {
+	p.own, p.texts = f, f.reader(p.seed)
+}
+
+// PromptFile has the prompts of the plan; nil if they are synthetic. The prompt
+// lengths of its requests are estimates then.
+func (p *Plan) PromptFile() *PromptFile { return p.own }
 
 // setLengths makes the draw of a pair of lengths; 0 where a trace has it.
 func (p *Plan) setLengths() error {
@@ -175,6 +188,10 @@ func (p *Plan) PromptBounds() (shortest, longest int) {
 
 func (p *Plan) promptBounds() (shortest, longest int) {
 	switch {
+	case p.own != nil:
+		return 1, max(p.own.Longest/bytesPerToken, 1)
+	case p.spec.Prompts != nil:
+		return 1, 1
 	case p.spec.PromptTokens.Dist == FromTrace:
 		return p.summary.ShortestPrompt, p.summary.LongestPrompt
 	case len(p.spec.LengthPairs) == 0:
@@ -205,6 +222,9 @@ func (p *Plan) Next() (r record.Request, ok bool) {
 	if p.trace != nil && !p.fromTrace(&r) {
 		return record.Request{}, false
 	}
+	if p.spec.Prompts != nil && !p.fromPrompts(&r) {
+		return record.Request{}, false
+	}
 	p.next++
 	r.CacheSalt = p.spec.CacheSalt
 	p.prefixes.give(&r)
@@ -230,11 +250,36 @@ func (p *Plan) fromTrace(r *record.Request) bool {
 	return true
 }
 
+// fromPrompts gives r a prompt of the file, and about its length; the reply's too,
+// if the file has it. A recorded body says itself how long its reply may be.
+func (p *Plan) fromPrompts(r *record.Request) bool {
+	if p.texts == nil {
+		p.err = errors.New("its prompts were not opened")
+		return false
+	}
+	own, err := p.texts.next()
+	if err != nil {
+		p.err = err
+		return false
+	}
+	r.Prompt, r.PromptTokens = own.prompt, max((own.bytes+bytesPerToken-1)/bytesPerToken, 1)
+	switch {
+	case own.prompt.Body != nil:
+		r.MaxTokens, r.ExactOutput = max(own.output, 0), false
+	case p.spec.OutputTokens.Dist == FromTrace && p.spec.Trace == nil:
+		r.MaxTokens = max(own.output, 1)
+	}
+	return true
+}
+
 // Err is why a trace ended early, if it did: a row that could be read when the
 // plan was made, and no longer.
 func (p *Plan) Err() error {
 	if p.err == nil {
 		return nil
+	}
+	if p.spec.Prompts != nil {
+		return fmt.Errorf("reading the workload's files: %w", p.err)
 	}
 	return fmt.Errorf("reading the trace: %w", p.err)
 }

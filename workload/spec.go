@@ -42,6 +42,9 @@ type Spec struct {
 	LengthPairs []LengthPair `yaml:"length_pairs,omitempty" json:"length_pairs,omitempty"`
 	// Trace of arrivals (process trace) or lengths (dist trace).
 	Trace *Trace `yaml:"trace,omitempty" json:"trace,omitempty"`
+	// Prompts of a file take the place of synthetic ones, and of PromptTokens. Where
+	// OutputTokens are a trace's and there is none, they are those of this file.
+	Prompts *Prompts `yaml:"prompts,omitempty" json:"prompts,omitempty"`
 	// Prefix makes prompts share their beginnings; nil: none do.
 	Prefix *Prefix `yaml:"prefix,omitempty" json:"prefix,omitempty"`
 	// CacheSalt sends a cache_salt (vLLM) that is another in every run ("run"), or for
@@ -69,6 +72,9 @@ func (s Spec) Resolve() Spec {
 	if len(s.LengthPairs) > 0 {
 		s.PromptTokens, s.OutputTokens = Length{}, Length{}
 	}
+	if s.Prompts != nil {
+		s.PromptTokens = Length{}
+	}
 	return s
 }
 
@@ -77,6 +83,10 @@ func (s Spec) Open() bool { return s.Resolve().Arrival.Process != Closed }
 
 // NeedsTrace reports whether arrivals or lengths come from a trace.
 func (s Spec) NeedsTrace() bool {
+	if s.Prompts != nil {
+		// A file of prompts has lengths of its own.
+		return s.Arrival.Process == ByTrace || s.OutputTokens.Dist == FromTrace && s.Trace != nil
+	}
 	return s.Arrival.Process == ByTrace || s.PromptTokens.Dist == FromTrace || s.OutputTokens.Dist == FromTrace || s.Sessions.FollowTrace()
 }
 
@@ -149,7 +159,9 @@ func arrivalError(err error) error {
 // checkLengths passes what is wrong with the lengths to field.
 func (s *Spec) checkLengths(field func(string, error)) {
 	if len(s.LengthPairs) == 0 {
-		field("prompt_tokens", s.PromptTokens.Validate())
+		if s.Prompts == nil {
+			field("prompt_tokens", s.PromptTokens.Validate())
+		}
 		field("output_tokens", s.OutputTokens.Validate())
 	}
 	for i, p := range s.LengthPairs {
@@ -178,12 +190,28 @@ func (s *Spec) checkSharing(field func(string, error)) {
 			field("prefix", errors.New("sessions have prefixes of their own (sessions.shared_prefix_tokens)"))
 		}
 	}
+	if s.Prompts != nil {
+		s.checkPrompts(field)
+	}
 	switch {
 	case s.CacheSalt == "":
 	case s.CacheSalt != SaltRun && s.CacheSalt != SaltRequest:
 		field("cache_salt", fmt.Errorf("%q is not known: want run or request", s.CacheSalt))
 	case s.Sessions != nil:
 		field("cache_salt", errors.New("sessions take none yet"))
+	}
+}
+
+// checkPrompts passes to field what is wrong with prompts, or does not go with them.
+func (s *Spec) checkPrompts(field func(string, error)) {
+	s.Prompts.check(field)
+	switch {
+	case s.Sessions != nil:
+		field("prompts", errors.New("sessions take theirs from a trace of conversations (trace.file)"))
+	case s.Prefix != nil:
+		field("prompts", errors.New("they are as they are in the file: no prefix is put before them"))
+	case len(s.LengthPairs) > 0 || s.LengthCorrelation != 0:
+		field("prompts", errors.New("their lengths are those of the file: length_pairs and length_correlation have no place"))
 	}
 }
 
@@ -219,6 +247,8 @@ func (s Spec) Describe() string {
 	}
 	if n := len(s.LengthPairs); n > 0 {
 		fmt.Fprintf(&b, "; prompts and outputs (%s) as in %d pairs of lengths", how, n)
+	} else if s.Prompts != nil {
+		fmt.Fprintf(&b, "; %s, outputs %s %s tokens", s.Prompts.describe(), how, s.describeOutputs())
 	} else {
 		fmt.Fprintf(&b, "; prompts %s tokens%s, outputs %s %s tokens", s.PromptTokens.describe(), turns, how, s.OutputTokens.describe())
 	}
@@ -241,6 +271,13 @@ func (s Spec) Describe() string {
 		b.WriteString("; prompts reused between runs")
 	}
 	return b.String()
+}
+
+func (s Spec) describeOutputs() string {
+	if s.OutputTokens.Dist == FromTrace && !s.NeedsTrace() {
+		return "the recorded"
+	}
+	return s.OutputTokens.describe()
 }
 
 // DescribeLoop is the part of Describe without the lengths: who decides when a
@@ -281,6 +318,10 @@ func (s Spec) Fingerprint(seed uint64) string {
 		// What it says counts, not where it lies.
 		t := *s.Trace
 		t.File, s.Trace = "", &t
+	}
+	if s.Prompts != nil && s.Prompts.SHA256 != "" {
+		x := *s.Prompts
+		x.File, s.Prompts = "", &x
 	}
 	spec, err := json.Marshal(s)
 	if err != nil {

@@ -55,7 +55,7 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 	if f.o, err = f.options(); err != nil {
 		return nil, err
 	}
-	if err := f.hash(); err != nil {
+	if f.SHA256, err = hashFile(f.trace.File, f.trace.SHA256); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
 	r, err := dataset.Open(f.trace.File, f.o)
@@ -124,9 +124,15 @@ func (f *TraceFile) options() (dataset.Options, error) {
 	if f.trace.AnySpan {
 		o.MaxSpan = -1
 	}
-	var err error
-	o.Format, err = dataset.ParseFormat(f.trace.Format)
-	for field, column := range f.trace.Columns {
+	named, err := datasetOptions(f.trace.Format, f.trace.Columns)
+	o.Format, o.Columns = named.Format, named.Columns
+	return o, err
+}
+
+// datasetOptions are a format and the columns of fields as a workload names them.
+func datasetOptions(format string, columns map[string]string) (o dataset.Options, err error) {
+	o.Format, err = dataset.ParseFormat(format)
+	for field, column := range columns {
 		if o.Columns == nil {
 			o.Columns = make(map[dataset.Field]string)
 		}
@@ -135,26 +141,27 @@ func (f *TraceFile) options() (dataset.Options, error) {
 	return o, err
 }
 
-// hash finds the file's own hash, and holds it against the one that was stated.
-func (f *TraceFile) hash() error {
-	file, err := os.Open(f.trace.File)
+// hashFile is the hash of a file, held against the one that was stated, if one was;
+// empty for a directory.
+func hashFile(path, want string) (string, error) {
+	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer file.Close()
 	info, err := file.Stat()
 	if err != nil || info.IsDir() {
-		return err
+		return "", err
 	}
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
-		return err
+		return "", err
 	}
-	f.SHA256 = hex.EncodeToString(h.Sum(nil))
-	if want := f.trace.SHA256; want != "" && want != f.SHA256 {
-		return fmt.Errorf("%s is not the file that was meant: its sha256 is %s, not %s", f.trace.File, f.SHA256, want)
+	got := hex.EncodeToString(h.Sum(nil))
+	if want != "" && want != got {
+		return "", fmt.Errorf("%s is not the file that was meant: its sha256 is %s, not %s", path, got, want)
 	}
-	return nil
+	return got, nil
 }
 
 func (f *TraceFile) setDither() error {

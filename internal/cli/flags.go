@@ -65,6 +65,7 @@ type baseFlags struct {
 	Turns              *workload.Length `placeholder:"1" help:"Sessions of so many turns, each with all that was said before in its prompt: a number, a range such as 2..8, or a distribution. --rate and --concurrency are then of sessions, --prompt-tokens and --output-tokens of a turn; prefixes, first prompts and tool delays by -f or --set workload.sessions.KEY=VALUE." group:"Workload"`
 	Ramp               *time.Duration   `placeholder:"2s" help:"Closed loop: spread the first requests over so long; 1ns starts all at once." group:"Workload"`
 	Trace              *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
+	Prompts            *string          `placeholder:"FILE" help:"Send the prompts of a file: JSON lines, ShareGPT, an OpenAI batch file, recorded request bodies, CSV or Parquet with a text column, or .txt with a prompt a line. Lengths are then observed. --output-tokens trace takes the recorded reply's length. Order, columns and format by -f or --set workload.prompts.order=file." group:"Workload"`
 	SharedPrefixTokens *workload.Length `name:"shared-prefix-tokens" placeholder:"N" help:"Prompts begin with a shared prefix of so many tokens, which count within --prompt-tokens; with --turns first prompts do, and it comes on top. Share of the requests and choice of the prefix by -f or --set workload.prefix.share=0.5." group:"Workload"`
 	PrefixPools        *int             `name:"prefix-pools" placeholder:"1" help:"Distinct shared prefixes." group:"Workload"`
 	ReusePrompts       bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
@@ -230,6 +231,11 @@ func (c *loadFlags) workload(w *workload.Spec) error {
 		var s workload.Sessions
 		put(&s, w.Sessions)
 		s.Turns, w.Sessions = *c.Turns, &s
+	}
+	if c.Prompts != nil {
+		var x workload.Prompts
+		put(&x, w.Prompts)
+		x.File, w.Prompts = *c.Prompts, &x
 	}
 	put(&w.ThinkTime, c.ThinkTime)
 	put(&w.Ramp, c.Ramp)

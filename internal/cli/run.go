@@ -260,6 +260,10 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
+	if f := plan.PromptFile(); f != nil {
+		content, err := r.ownContent(f)
+		return plan, content, err
+	}
 	shortest, longest := plan.PromptBounds()
 	content, err := workload.Calibrate(ctx, r.target, workload.CalibrateOptions{
 		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat() && spec.Sessions == nil, Lengths: []int{shortest, longest},
@@ -273,6 +277,24 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 	}
 	r.sayInexact(plan, content)
 	return plan, content, nil
+}
+
+// ownContent sends the prompts of a file.
+func (r *run) ownContent(f *workload.PromptFile) (*workload.Content, error) {
+	if err := f.Fits(r.target.IsChat()); err != nil {
+		return nil, usagef("prompts: %w (--dialect says which it is)", err)
+	}
+	reuse := r.cfg.Workload.ReusePrompts
+	switch {
+	case f.Bodies > 0:
+		r.say("note: recorded bodies are sent as they are, but for model, stream and stream_options; output_tokens is not theirs. " +
+			"A prefix cache may know them from earlier: --set workload.cache_salt=run keeps runs apart (vLLM)")
+	case reuse:
+		r.say("note: prompts are sent as they are: a prefix cache may know them from earlier")
+	default:
+		r.say("note: each prompt begins with a code of this run, some 14 tokens, so that no prefix cache knows it from earlier; --reuse-prompts leaves it out")
+	}
+	return workload.Own(workload.CalibrateOptions{Chat: r.target.IsChat(), Nonce: r.target.RunID(), Reuse: reuse}), nil
 }
 
 // sayInexact warns that shared parts of prompts are not exactly as long as asked.

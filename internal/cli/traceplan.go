@@ -9,6 +9,37 @@ import (
 // draw makes the plan of a workload. If it follows a trace, that is read through
 // first, and what it implies is said: a wrong unit shows there.
 func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) (*workload.Plan, error) {
+	if spec.Prompts == nil {
+		return c.drawPlan(spec, say)
+	}
+	f, err := workload.OpenPrompts(spec)
+	if err != nil {
+		return nil, fmt.Errorf("workload: %w", err)
+	}
+	say("prompts %s: %s", spec.Prompts.File, f.Note())
+	if f.Skipped > 0 {
+		say("note: %d malformed rows are left out; the first: %v", f.Skipped, f.FirstSkipped)
+	}
+	if n := f.Prompts - f.Outputs; f.Bodies == 0 && n > 0 && spec.OutputTokens.Dist == workload.FromTrace && !spec.NeedsTrace() {
+		return nil, fmt.Errorf("workload: output_tokens: %d of %d prompts have neither a number of output tokens nor a reply: give output_tokens", n, f.Prompts)
+	}
+	x := *spec.Prompts
+	x.SHA256 = f.SHA256
+	spec.Prompts, c.Workload.Prompts = &x, &x
+	if f.Bodies == f.Prompts {
+		// They say themselves how long a reply may be.
+		spec.OutputTokens, spec.ExactOutput = workload.Length{Dist: workload.FromTrace}, false
+		c.Workload.OutputTokens, c.Workload.ExactOutput = spec.OutputTokens, false
+	}
+	plan, err := c.drawPlan(spec, say)
+	if err == nil {
+		plan.UsePrompts(f)
+	}
+	return plan, err
+}
+
+// drawPlan is draw without the prompts.
+func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...any)) (*workload.Plan, error) {
 	if !spec.NeedsTrace() {
 		return workload.NewPlan(spec, c.Seed)
 	}

@@ -54,7 +54,8 @@ func (c *serveCmd) runVirtual(e *env) error {
 	if err != nil {
 		return err
 	}
-	if _, err := checkOut(cfg.Out); err != nil {
+	made, err := checkOut(cfg.Out)
+	if err != nil {
 		return err
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -65,6 +66,9 @@ func (c *serveCmd) runVirtual(e *env) error {
 		}
 	}}
 	out, err := v.measure(ctx)
+	if made && v.writer == nil {
+		_ = os.Remove(cfg.Out) // stays if somebody put something there
+	}
 	if err != nil {
 		return err
 	}
@@ -100,6 +104,9 @@ func (v *virtualRun) measure(ctx context.Context) (*result.Run, error) {
 	plan, err := v.cfg.draw(v.cfg.Workload, v.say)
 	if err != nil {
 		return nil, usageError{err}
+	}
+	if plan.PromptFile() != nil {
+		v.say("%s", estimated)
 	}
 	k := clock.Start()
 	if err := v.create(k); err != nil {

@@ -79,7 +79,7 @@ func bareSpec(b []byte) bool {
 	}
 	for key := range top {
 		if slices.Contains([]string{"prompt_tokens", "output_tokens", "exact_output", "arrival", "concurrency", "think_time", "ramp",
-			"reuse_prompts", "length_correlation", "length_pairs", "trace", "prefix", "cache_salt", "sessions"}, key) {
+			"reuse_prompts", "length_correlation", "length_pairs", "trace", "prompts", "prefix", "cache_salt", "sessions"}, key) {
 			return true
 		}
 	}
@@ -195,6 +195,9 @@ func isSpec(path string) bool {
 	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(path)))
 }
 
+// estimated says where lengths of prompts come from that only a server can count.
+const estimated = "note: without the server's tokenizer, lengths of prompts are estimates: 4 bytes a token"
+
 type workloadDescribeCmd struct {
 	Source string `arg:"" placeholder:"SPEC|TRACE" help:"Workload (.yaml: a configuration, or what stands under workload in one), or a trace."`
 	specFlags
@@ -238,6 +241,9 @@ func (c *workloadDescribeCmd) Run(e *env) error {
 	plan, err := cfg.draw(cfg.Workload, sayTo(e.stderr))
 	if err != nil {
 		return usageError{err}
+	}
+	if plan.PromptFile() != nil {
+		fmt.Fprintln(e.stderr, estimated)
 	}
 	sample, err := plan.Sample(c.N)
 	if err != nil {
@@ -323,13 +329,22 @@ func (c *workloadSampleCmd) Run(e *env) error {
 	if err != nil {
 		return usageError{err}
 	}
-	fmt.Fprintln(e.stderr, "prompts are text, uncalibrated: without a server a word is taken for a token, and the nonce of a run is not there yet")
-	content := workload.Uncalibrated(workload.CalibrateOptions{Chat: d.Name() == dialect.Chat{}.Name(), Nonce: "sample", Reuse: cfg.Workload.ReusePrompts})
+	options := workload.CalibrateOptions{Chat: d.Name() == dialect.Chat{}.Name(), Nonce: "sample", Reuse: cfg.Workload.ReusePrompts}
+	content := workload.Uncalibrated(options)
+	if f := plan.PromptFile(); f != nil {
+		content = workload.Own(options)
+		if err := f.Fits(options.Chat); err != nil {
+			return usagef("prompts: %w", err)
+		}
+		fmt.Fprintln(e.stderr, "the nonce of a run is not there yet")
+	} else {
+		fmt.Fprintln(e.stderr, "prompts are text, uncalibrated: without a server a word is taken for a token, and the nonce of a run is not there yet")
+	}
 	model := cfg.Target.Model
 	if model == "" {
 		model = "MODEL"
 	}
-	options := dialect.Options{Model: model, Stream: cfg.Target.Stream, IncludeUsage: cfg.Target.Stream, ExtraBody: []byte(cfg.Target.ExtraBody)}
+	asked := dialect.Options{Model: model, Stream: cfg.Target.Stream, IncludeUsage: cfg.Target.Stream, ExtraBody: []byte(cfg.Target.ExtraBody)}
 	times := plan.Arrivals()
 	due := time.Duration(0)
 	source := newSampleSource(plan, content)
@@ -338,7 +353,7 @@ func (c *workloadSampleCmd) Run(e *env) error {
 		if !ok {
 			break
 		}
-		body, err := d.AppendRequest(nil, &r, &options)
+		body, err := d.AppendRequest(nil, &r, &asked)
 		if err != nil {
 			return usagef("encoding request %d: %w", r.Index, err)
 		}
@@ -401,7 +416,14 @@ func (s *sampled) print(w io.Writer, asJSON, full bool) error {
 	if s.Turn > 0 {
 		turn = fmt.Sprintf(" (session %d, turn %d of %d)", *s.Session, s.Turn, s.Turns)
 	}
-	_, err := fmt.Fprintf(w, "request %d%s, %s: %d prompt tokens, %s %d output tokens\n%s\n", s.Index, turn, due, s.PromptTokens, how, s.MaxTokens, body)
+	length := fmt.Sprintf("%d prompt tokens", s.PromptTokens)
+	if s.PromptTokens == 0 {
+		length = "its own prompt"
+	}
+	if s.MaxTokens == 0 {
+		how = "no cap,"
+	}
+	_, err := fmt.Fprintf(w, "request %d%s, %s: %s, %s %d output tokens\n%s\n", s.Index, turn, due, length, how, s.MaxTokens, body)
 	return err
 }
 

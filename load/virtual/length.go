@@ -15,7 +15,7 @@ const lengthSigma = 0.8
 
 // DrawLengths is a Shape for requests without ExactOutput: the model ends a reply
 // by itself at a lognormal length of that mean, in tokens, or is cut off at
-// MaxTokens. The draw depends on the seed and the request's index alone.
+// MaxTokens, if there is one. The draw depends on the seed and the request's index alone.
 func DrawLengths(seed uint64, mean float64) func(*record.Request, *engine.Request) {
 	mu := math.Log(mean) - lengthSigma*lengthSigma/2
 	return func(r *record.Request, e *engine.Request) {
@@ -24,7 +24,7 @@ func DrawLengths(seed uint64, mean float64) func(*record.Request, *engine.Reques
 		}
 		source := rand.New(rand.NewPCG(seed, uint64(r.Index)))
 		drawn := max(1, int(math.Round(min(math.Exp(mu+lengthSigma*source.NormFloat64()), 1e9))))
-		if drawn <= r.MaxTokens {
+		if drawn <= r.MaxTokens || r.MaxTokens == 0 {
 			e.OutputTokens, e.Stop = drawn, true
 		}
 	}
