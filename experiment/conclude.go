@@ -42,6 +42,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 		}
 	}
 	m.Result(&st)
+	st.Workload.PlannedSharing = i.PlannedSharing
 	st.Cooldown = time.Duration(last - i.Window.End)
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)

@@ -25,8 +25,10 @@ func (s *Stage) workload(v view) result.Observed {
 			planned++
 		}
 	}
+	var prompts float64
 	for _, r := range v.sample {
 		w.CachedTokens += int(r.cached)
+		prompts += float64(max(r.prompt, 0))
 		if r.n == unknownCount || r.maxTokens <= 0 {
 			continue
 		}
@@ -34,6 +36,9 @@ func (s *Stage) workload(v view) result.Observed {
 		if r.n < r.maxTokens {
 			early++
 		}
+	}
+	if w.CachedTokens > 0 {
+		w.CachedShare = num(float64(w.CachedTokens) / prompts)
 	}
 	w.PromptTokensAsked = num(asked / planned) // nil for 0/0
 	w.EarlyStopRate = num(early / capped)

@@ -155,6 +155,21 @@ func (sh *sheet) prompts(how string, o *result.Observed) {
 		}
 	}
 	sh.row("", lengths, prefixed("lengths: ", how))
+	sh.sharing(o)
+}
+
+// sharing holds what prompts share on purpose beside what the server says it found.
+func (sh *sheet) sharing(o *result.Observed) {
+	s := o.PlannedSharing
+	if s == nil || s.PromptTokens == 0 {
+		return
+	}
+	found := "the server named no cached tokens in any usage (vLLM does with --enable-prompt-tokens-details)"
+	if o.CachedShare != nil {
+		found = "the server found " + percent(*o.CachedShare) + " of this sample"
+	}
+	sh.row("sharing", fmt.Sprintf("planned: a cache that forgets nothing finds %s of the prompt tokens, in blocks of %d",
+		percent(float64(s.HitTokens)/float64(s.PromptTokens)), s.BlockSize), found)
 }
 
 func signed(x float64) string {

@@ -22,9 +22,11 @@ type StageInfo struct {
 	Stopped record.Stamp `json:"stopped_ns,omitzero"`
 	Warmup  Warmup       `json:"warmup"`
 	// CappedTime is how long an in-flight cap held arrivals back.
-	CappedTime time.Duration  `json:"capped_time_ns,omitzero"`
-	Health     ClientHealth   `json:"client_health"`
-	Server     *ServerAccount `json:"server,omitempty"`
+	CappedTime time.Duration `json:"capped_time_ns,omitzero"`
+	// PlannedSharing of the prompts, where they share parts on purpose.
+	PlannedSharing *Sharing       `json:"planned_sharing,omitempty"`
+	Health         ClientHealth   `json:"client_health"`
+	Server         *ServerAccount `json:"server,omitempty"`
 	// MetricsLabels select the series of the server's metrics that are read: of each
 	// label the value; series without it are kept.
 	MetricsLabels map[string]string `json:"metrics_labels,omitempty"`

@@ -104,6 +104,10 @@ type Observed struct {
 	// PromptTokensAsked is the mean length asked for, when lengths were planned.
 	PromptTokensAsked *float64 `json:"prompt_tokens_asked,omitempty"`
 	CachedTokens      int      `json:"cached_tokens"`
+	// CachedShare is CachedTokens over the prompt tokens of the same requests.
+	CachedShare *float64 `json:"cached_share,omitempty"`
+	// PlannedSharing of the prompts, where they share parts on purpose.
+	PlannedSharing *Sharing `json:"planned_sharing,omitempty"`
 	// EarlyStopRate is the share of completed requests with n below max_tokens.
 	EarlyStopRate *float64 `json:"early_stop_rate"`
 	// Rate is arrivals (due requests) per second over the window, CV that of the
@@ -113,6 +117,14 @@ type Observed struct {
 	Dispersion []Dispersion `json:"dispersion,omitempty"`
 	// InFlight is time-weighted over the window.
 	InFlight InFlight `json:"in_flight"`
+}
+
+// Sharing is what a prefix cache that forgets nothing would have found of the
+// requests that were planned, warm-up included, in their order.
+type Sharing struct {
+	PromptTokens int64 `json:"prompt_tokens"`
+	HitTokens    int64 `json:"hit_tokens"`
+	BlockSize    int   `json:"block_size_tokens"`
 }
 
 // InFlight counts attempts between Sent (or Dispatched) and Ended.

@@ -136,6 +136,9 @@ func TestBlocks(t *testing.T) {
 				}
 				hits += cache.hit(r.Prompt.TokenIDs)
 			}
+			if s := p.Sharing(); block == s.BlockSize && s.HitTokens != int64(hits) {
+				t.Errorf("%d tokens of the prompts are hits, the plan counted %+v", hits, *s)
+			}
 			if hits == 0 || hits != hashed {
 				t.Errorf("%d tokens of the prompts are hits, %d by their hashes", hits, hashed)
 			}

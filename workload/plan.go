@@ -26,7 +26,8 @@ type Plan struct {
 	lengths func() (prompt, output int)
 	rest    func(*rand.Rand) time.Duration
 
-	prefixes *prefixDraws  // nil without shared prefixes
+	prefixes *prefixDraws // nil without shared prefixes
+	sharing  *SharingCounter
 	sessions *sessionDraws // nil without sessions
 
 	own   *PromptFile // prompts of a file; nil without
@@ -77,6 +78,9 @@ func NewTracePlan(spec Spec, seed uint64, open func() (Rows, error)) (*Plan, err
 		return nil, fmt.Errorf("planning the workload: %w", err)
 	}
 	p.trace = &traceReader{rows: rows}
+	if p.Shares() {
+		p.sharing = NewSharingCounter(sharingBlock)
+	}
 	return p, nil
 }
 
@@ -95,6 +99,9 @@ func newPlan(spec Spec, seed uint64) (*Plan, error) {
 	var err error
 	if p.prefixes, err = newPrefixDraws(spec.Prefix, seed); err != nil {
 		return nil, err
+	}
+	if p.prefixes != nil {
+		p.sharing = NewSharingCounter(sharingBlock)
 	}
 	return p, p.setSessions()
 }
@@ -174,6 +181,20 @@ func (p *Plan) Shares() bool {
 	return blocks || p.prefixes != nil
 }
 
+// sharingBlock is the block of the planned sharing, in tokens: vLLM's default.
+const sharingBlock = 16
+
+// Sharing is what an infinite prefix cache would have found of the requests drawn
+// so far; nil if they share nothing on purpose, or are sessions, which share their
+// histories.
+func (p *Plan) Sharing() *Sharing {
+	if p.sharing == nil {
+		return nil
+	}
+	s := p.sharing.Sharing()
+	return &s
+}
+
 // Trace is what a pass over the trace found; zero without one.
 func (p *Plan) Trace() TraceSummary { return p.summary }
 
@@ -228,6 +249,9 @@ func (p *Plan) Next() (r record.Request, ok bool) {
 	p.next++
 	r.CacheSalt = p.spec.CacheSalt
 	p.prefixes.give(&r)
+	if p.sharing != nil {
+		p.sharing.Add(&r)
+	}
 	return r, true
 }
 

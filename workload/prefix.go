@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"github.com/assay-bench/assay/record"
 )
@@ -188,26 +189,62 @@ func (s Sharing) HitRate() float64 {
 // SharingCounter counts the planned sharing of requests in their order. As in
 // vLLM, the last token of a prompt is always computed.
 type SharingCounter struct {
-	s    Sharing
-	seen map[int]int // blocks known, by pool
+	mu sync.Mutex // one may ask while another draws
+	s  Sharing
+	// seen is how many blocks of a pool are known.
+	seen map[int]int
+	// tokens known of each recorded block, by all blocks up to it.
+	tokens map[uint64]int
 }
+
+// mostBlocks that are remembered; those that come later are never hits.
+const mostBlocks = 1 << 22
 
 // NewSharingCounter counts in blocks of so many tokens.
 func NewSharingCounter(blockSize int) *SharingCounter {
-	return &SharingCounter{s: Sharing{BlockSize: blockSize}, seen: map[int]int{}}
+	return &SharingCounter{s: Sharing{BlockSize: blockSize}, seen: map[int]int{}, tokens: map[uint64]int{}}
 }
 
 // Add counts a request.
 func (c *SharingCounter) Add(r *record.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.s.PromptTokens += int64(r.PromptTokens)
-	if r.PrefixPool == 0 || r.CacheSalt == SaltRequest {
+	if r.CacheSalt == SaltRequest {
 		return
 	}
-	blocks, known := r.PrefixTokens/c.s.BlockSize, c.seen[r.PrefixPool]
-	hit := min(blocks, known, (r.PromptTokens-1)/c.s.BlockSize)
-	c.s.HitTokens += int64(hit * c.s.BlockSize)
-	c.seen[r.PrefixPool] = max(blocks, known)
+	known := 0
+	switch {
+	case len(r.Blocks) > 0:
+		known = c.addBlocks(r)
+	case r.PrefixPool > 0:
+		known = min(r.PrefixTokens, c.seen[r.PrefixPool])
+		c.seen[r.PrefixPool] = max(r.PrefixTokens, c.seen[r.PrefixPool])
+	}
+	c.s.HitTokens += int64(min(known, r.PromptTokens-1) / c.s.BlockSize * c.s.BlockSize)
+}
+
+// addBlocks is how many tokens from the start on were in an earlier request.
+func (c *SharingCounter) addBlocks(r *record.Request) (known int) {
+	chain, live := uint64(0), true
+	for i, b := range r.Blocks {
+		chain = spreadBits(chain ^ b)
+		n := min(r.BlockTokens, r.PromptTokens-i*r.BlockTokens)
+		before, ok := c.tokens[chain]
+		if live {
+			known += min(before, n)
+		}
+		live = live && before >= n
+		if n > before && (ok || len(c.tokens) < mostBlocks) {
+			c.tokens[chain] = n
+		}
+	}
+	return known
 }
 
 // Sharing is what was counted so far.
-func (c *SharingCounter) Sharing() Sharing { return c.s }
+func (c *SharingCounter) Sharing() Sharing {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.s
+}

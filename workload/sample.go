@@ -13,27 +13,19 @@ func (p *Plan) Sample(n int) (Sample, error) {
 		return s, p.Err()
 	}
 	at := int64(0)
-	sharing := NewSharingCounter(sharingBlock)
 	for range n {
 		r, ok := p.Next()
 		if !ok {
 			break
 		}
-		sharing.Add(&r)
 		s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
 		if times != nil && !s.arrive(&at, times) {
 			break
 		}
 	}
-	if p.spec.Prefix != nil {
-		counted := sharing.Sharing()
-		s.Sharing = &counted
-	}
+	s.Sharing = p.Sharing()
 	return s, p.Err()
 }
-
-// sharingBlock is the block of the planned sharing, in tokens: vLLM's default.
-const sharingBlock = 16
 
 // arrive notes the next arrival; false if there is none.
 func (s *Sample) arrive(at *int64, times arrival.Process) bool {

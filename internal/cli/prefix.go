@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/assay-bench/assay/engine"
 	"github.com/assay-bench/assay/record"
+	"github.com/assay-bench/assay/result"
 	"github.com/assay-bench/assay/workload"
 )
 
@@ -13,4 +14,13 @@ func sharePrefixes(blockSize int, shape func(*record.Request, *engine.Request)) 
 		shape(r, e)
 		e.BlockHashes = workload.PrefixHashes(r, blockSize)
 	}
+}
+
+// planned is what a plan shares on purpose, for the report.
+func planned(p *workload.Plan) *result.Sharing {
+	s := p.Sharing()
+	if s == nil {
+		return nil
+	}
+	return &result.Sharing{PromptTokens: s.PromptTokens, HitTokens: s.HitTokens, BlockSize: s.BlockSize}
 }

@@ -398,6 +398,7 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 	info := st.Info(record.Stamp(r.clock.Now()))
 	info.Load, info.Health, info.CappedTime = loadText(spec), health.Read(), runner.CappedTime()
 	info.MetricsLabels = r.cfg.Metrics.Labels
+	info.PlannedSharing = planned(plan)
 	info.Server = account.finish(ctx)
 	r.writer.Meta().Stages = []result.StageInfo{info}
 	r.writer.Meta().Target = r.info

@@ -194,6 +194,7 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 	err = errors.Join(runner.Run(ctx, watched), st.Err(), plan.Err())
 	info := st.Info(runner.Now())
 	info.Load, info.CappedTime = loadText(spec), runner.CappedTime()
+	info.PlannedSharing = planned(plan)
 	info.Server = &result.ServerAccount{Text: "no account: there is no server in virtual time"}
 	v.writer.Meta().Stages = []result.StageInfo{info}
 	return time.Duration(runner.Now()), err
