@@ -10,11 +10,17 @@ import (
 	"github.com/assay-bench/assay/record"
 )
 
+// Tokenizer says how a model cuts a text into tokens: the server's /tokenize (vLLM,
+// SGLang, llama.cpp), or one of this side.
+type Tokenizer interface {
+	// Tokenize returns the token ids of a text, without those that stand around every
+	// prompt. It returns [errors.ErrUnsupported] if the server has no such endpoint.
+	Tokenize(ctx context.Context, text string) ([]int32, error)
+}
+
 // Prober asks the server about lengths, off the clock of any measurement.
 type Prober interface {
-	// Tokenize returns the token ids of a text. It returns
-	// [errors.ErrUnsupported] if the server has no such endpoint.
-	Tokenize(ctx context.Context, text string) ([]int32, error)
+	Tokenizer
 	// PromptTokens sends p with at most one output token and returns the prompt
 	// tokens of the reply's usage. It returns [errors.ErrUnsupported] if the
 	// server tells no usage.
@@ -34,6 +40,9 @@ type CalibrateOptions struct {
 	Nonce string
 	// Reuse leaves the nonce out: every run sends the same prompts.
 	Reuse bool
+	// Tokenizer to ask in place of the server's, where it has none or asking it costs
+	// too much; nil is the server's. What the server counts still decides.
+	Tokenizer Tokenizer
 }
 
 const (
@@ -50,6 +59,7 @@ const (
 const (
 	methodIDs          = "token ids"
 	methodTokenize     = "text, lengths by /tokenize"
+	methodTokenizer    = "text, lengths by a tokenizer of this side"
 	methodUsage        = "text, lengths by usage"
 	methodUncalibrated = "text, uncalibrated"
 	methodOwn          = "prompts of a file: lengths are observed, not asked for"
@@ -69,7 +79,10 @@ func Calibrate(ctx context.Context, p Prober, o CalibrateOptions) (*Content, err
 		return nil, errors.New("calibrating prompts: no nonce to set them apart from those of other runs")
 	}
 	lengths := spread(o.Lengths)
-	k := &calibration{ctx: ctx, p: p, c: newContent(&o), left: maxProbes + probesALength*(len(lengths)-1)}
+	k := &calibration{ctx: ctx, p: p, c: newContent(&o), t: p, left: maxProbes + probesALength*(len(lengths)-1)}
+	if o.Tokenizer != nil {
+		k.t = o.Tokenizer
+	}
 	if o.TokenIDs && !o.Chat && k.tokenIDs(lengths) {
 		return k.c, nil
 	}
@@ -104,6 +117,7 @@ func spread(lengths []int) []int {
 type calibration struct {
 	ctx  context.Context
 	p    Prober
+	t    Tokenizer
 	c    *Content
 	left int // requests that may still be sent
 	// noTokenize and noUsage: the server said that it has none.
@@ -131,7 +145,7 @@ func (k *calibration) tokenize(text string) ([]int32, error) {
 	if err := k.spend(); err != nil {
 		return nil, err
 	}
-	ids, err := k.p.Tokenize(k.ctx, text)
+	ids, err := k.t.Tokenize(k.ctx, text)
 	if err != nil || len(ids) == 0 {
 		k.noTokenize = true
 		return nil, errors.Join(errors.ErrUnsupported, err)
@@ -255,6 +269,8 @@ func (k *calibration) text(lengths []int) error {
 		}
 	}
 	switch {
+	case tokenized && k.t != Tokenizer(k.p):
+		k.c.method = methodTokenizer
 	case tokenized:
 		k.c.method = methodTokenize
 	case len(k.c.checks) > 0:

@@ -445,3 +445,23 @@ func TestNoisyLengths(t *testing.T) {
 		t.Errorf("the mean length of a run is off by %.2f tokens", off)
 	}
 }
+
+// TestLocalTokenizer: a tokenizer of this side takes the place of the server's, which
+// is not asked; what the server counts still decides.
+func TestLocalTokenizer(t *testing.T) {
+	s := &server{tokenizer: wordTokens, bos: true, template: 25, noTokenize: true}
+	local := &server{tokenizer: wordTokens}
+	c, err := Calibrate(t.Context(), s, CalibrateOptions{Chat: true, Lengths: []int{64, 700}, Nonce: "n", Tokenizer: local})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Method() != methodTokenizer || local.probes == 0 || !c.Exact() {
+		t.Errorf("%s after %d questions", c.Method(), local.probes)
+	}
+	for _, n := range []int{64, 200, 700} {
+		r := record.Request{Index: 3, PromptTokens: n}
+		if c.Fill(&r); s.measure(r.Prompt) != n {
+			t.Errorf("%d tokens, want %d", s.measure(r.Prompt), n)
+		}
+	}
+}
