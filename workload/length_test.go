@@ -251,7 +251,7 @@ func TestQuantilesRise(t *testing.T) {
 
 func TestLengthValidate(t *testing.T) {
 	for want, l := range map[string]Length{
-		"a lognormal length needs a max: the longest that the server takes":                 {Dist: LogNormal, Mean: 5, CV: 1},
+		"a lognormal length needs a max: the longest that may be drawn":                     {Dist: LogNormal, Mean: 5, CV: 1},
 		"a lognormal length needs its mean and cv, or its median and sigma":                 {Dist: LogNormal, Mean: 5, Sigma: 1, Max: 9},
 		"a normal length needs its mean, and its cv or sd":                                  {Dist: Normal, Mean: 5, CV: 1, SD: 5, Max: 9},
 		"a gamma length needs its mean and cv":                                              {Dist: Gamma, Mean: 5, Max: 9},
@@ -268,7 +268,7 @@ func TestLengthValidate(t *testing.T) {
 		"bins: a histogram needs some":                                                      {Dist: Histogram},
 		"bins: bin 2: min 5 is above max 4":                                                 {Dist: Histogram, Bins: []Bin{{1, 2, 1}, {5, 4, 1}}},
 		"bins: the weights sum to 0":                                                        {Dist: Histogram, Bins: []Bin{{1, 2, 0}}},
-		"of: part 1: 0 tokens are fewer than 1":                                             {Dist: Mixture, Of: []Length{{}}},
+		"of: part 1: 0 is below 1":                                                          {Dist: Mixture, Of: []Length{{}}},
 		"of: part 1: a trace cannot be part of a mixture":                                   {Dist: Mixture, Of: []Length{{Dist: FromTrace}}},
 		"of: only a mixture has parts":                                                      {Tokens: 1, Of: []Length{{Tokens: 1}}},
 		"min 10 is above max 9":                                                             {Dist: Gamma, Mean: 5, CV: 1, Min: 10, Max: 9},
@@ -295,7 +295,7 @@ func TestLengthPlaces(t *testing.T) {
 		"prompt_tokens:\n  dist: gamma\n  mean: 5\n  cv: 1\n  max: 0.5\n":               "[5:8] max: 0.5 is not a whole number",
 		"prompt_tokens:\n  dist: gamma\n  mean: 5\n  cv: 1\n":                           "[2:3] a gamma length needs a max",
 		"output_tokens:\n  dist: gama\n":                                                `[2:3] dist "gama" is none of`,
-		"prompt_tokens: 0\n":                                                            "[1:16] 0 tokens are fewer than 1",
+		"prompt_tokens: 0\n":                                                            "[1:16] 0 is below 1",
 		"prompt_tokens: lognormal:mean=3,cv=1\n":                                        "[1:16] a lognormal length needs a max",
 		"prompt_tokens: lognormal:meen=3\n":                                             `[1:16] length: a lognormal takes no "meen"`,
 		"prompt_tokens:\n  dist: mixture\n  of:\n    - 5\n    - {dist: zipf, max: 9}\n": "[5:8] a zipf length needs its exponent",

@@ -80,7 +80,7 @@ func (l Length) Validate() error {
 		}
 	}
 	if l.Max == 0 && l.Dist != Uniform {
-		return faultf("", "a %s length needs a max: the longest that the server takes", l.Dist)
+		return faultf("", "a %s length needs a max: the longest that may be drawn", l.Dist)
 	}
 	if err := checkTokens(l.Max); err != nil {
 		return &fault{"max", err}
@@ -242,9 +242,9 @@ func (l *Length) checkParts() error {
 func checkTokens(n int) error {
 	switch {
 	case n < 1:
-		return fmt.Errorf("%d tokens are fewer than 1", n)
+		return fmt.Errorf("%d is below 1", n)
 	case n > MaxTokens:
-		return fmt.Errorf("%d tokens are more than %d", n, MaxTokens)
+		return fmt.Errorf("%d is above %d", n, MaxTokens)
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (l *Length) UnmarshalText(text []byte) error {
 		b, err = strconv.Atoi(high)
 	}
 	if err != nil {
-		return fmt.Errorf("length %q is neither a number of tokens nor a range such as 100..500, nor a distribution such as lognormal:mean=512,cv=1.2,max=4096", text)
+		return fmt.Errorf("length %q is neither a whole number nor a range such as 100..500, nor a distribution such as lognormal:mean=512,cv=1.2,max=4096", text)
 	}
 	if *l = FixedLength(a); isRange {
 		*l = UniformLength(a, b)

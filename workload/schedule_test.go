@@ -138,7 +138,7 @@ func TestArrivalValidate(t *testing.T) {
 	for want, change := range map[string]func(*Spec){
 		"length_correlation: 2 is not within -1 and 1":                                         func(s *Spec) { s.LengthCorrelation = 2 },
 		"length_correlation: mixtures and traces take none":                                    func(s *Spec) { s.LengthCorrelation = 0.1; s.PromptTokens = lengths()[15] },
-		"length_pairs: pair 2: output: 0 tokens are fewer than 1":                              func(s *Spec) { s.LengthPairs = []LengthPair{{1, 1}, {1, 0}} },
+		"length_pairs: pair 2: output: 0 is below 1":                                           func(s *Spec) { s.LengthPairs = []LengthPair{{1, 1}, {1, 0}} },
 		"trace: neither the arrivals (process: trace) nor the lengths (dist: trace) follow it": func(s *Spec) { s.Trace = &Trace{File: "x"} },
 	} {
 		if err := with(change).Validate(); err == nil || err.Error() != want {

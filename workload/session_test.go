@@ -53,10 +53,10 @@ func TestSessionsValidate(t *testing.T) {
 	}{
 		"fine":                    {func(*Spec) {}, ""},
 		"think time in open loop": {func(s *Spec) { s.Arrival = Arrival{Process: Poisson, Rate: 2} }, ""},
-		"no turns":                {func(s *Spec) { s.Sessions.Turns = FixedLength(0) }, "sessions.turns: 0 tokens are fewer than 1"},
+		"no turns":                {func(s *Spec) { s.Sessions.Turns = FixedLength(0) }, "sessions.turns: 0 is below 1"},
 		"too many turns":          {func(s *Spec) { s.Sessions.Turns = FixedLength(20_000) }, "sessions.turns: up to 20000 turns: want at most 10000"},
 		"prefix":                  {func(s *Spec) { s.Sessions.SharedPrefixTokens = -1 }, "sessions.shared_prefix_tokens: -1 is not within 0 and 10000000"},
-		"first":                   {func(s *Spec) { s.Sessions.FirstPromptTokens = new(FixedLength(0)) }, "sessions.first_prompt_tokens: 0 tokens are fewer than 1"},
+		"first":                   {func(s *Spec) { s.Sessions.FirstPromptTokens = new(FixedLength(0)) }, "sessions.first_prompt_tokens: 0 is below 1"},
 		"share":                   {func(s *Spec) { s.Sessions.Tool = &ToolCalls{Share: 1.5, Delay: FixedThink(1)} }, "sessions.tool.share: 1.5 is not above 0 and at most 1"},
 		"tool delay":              {func(s *Spec) { s.Sessions.Tool = &ToolCalls{Share: 1, Delay: FixedThink(-1)} }, "sessions.tool.delay: -1ns is not within 0 and 24h0m0s"},
 		"timing":                  {func(s *Spec) { s.Sessions.Timing = ByTimes }, "sessions.timing: it is of a trace (turns: {dist: trace})"},
