@@ -81,7 +81,7 @@ func Calibrate(ctx context.Context, p Prober, o CalibrateOptions) (*Content, err
 	lengths := spread(o.Lengths)
 	k := &calibration{ctx: ctx, p: p, c: newContent(&o), t: p, left: maxProbes + probesALength*(len(lengths)-1)}
 	if o.Tokenizer != nil {
-		k.t = o.Tokenizer
+		k.t, k.own = o.Tokenizer, true
 	}
 	if o.TokenIDs && !o.Chat && k.tokenIDs(lengths) {
 		return k.c, nil
@@ -118,6 +118,7 @@ type calibration struct {
 	ctx  context.Context
 	p    Prober
 	t    Tokenizer
+	own  bool // t is not the server's
 	c    *Content
 	left int // requests that may still be sent
 	// noTokenize and noUsage: the server said that it has none.
@@ -269,7 +270,7 @@ func (k *calibration) text(lengths []int) error {
 		}
 	}
 	switch {
-	case tokenized && k.t != Tokenizer(k.p):
+	case tokenized && k.own:
 		k.c.method = methodTokenizer
 	case tokenized:
 		k.c.method = methodTokenize

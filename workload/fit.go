@@ -178,13 +178,14 @@ type Fits struct {
 	Prompt   []LengthFit  `json:"prompt_tokens"`
 	Output   []LengthFit  `json:"output_tokens"`
 	Arrivals []ArrivalFit `json:"arrivals"`
+	Rates    []RateFit    `json:"changing_rates"`
 
 	profile Profile
 }
 
 // Fit fits simple forms to all that the sample has.
 func (s Sample) Fit() *Fits {
-	return &Fits{Prompt: FitLengths(s.Prompts), Output: FitLengths(s.Outputs), Arrivals: FitArrivals(s.At), profile: s.Profile()}
+	return &Fits{Prompt: FitLengths(s.Prompts), Output: FitLengths(s.Outputs), Arrivals: FitArrivals(s.At), Rates: FitRates(s.At), profile: s.Profile()}
 }
 
 // Text says the process, its distance and the verdict.
@@ -219,6 +220,20 @@ func (f *Fits) Warnings() []string {
 // nearEnough is how far a length's simple form may be from what was seen; beyond
 // it a table of quantiles says it better.
 const nearEnough = 0.05
+
+// Changes reports whether a changing rate is a better account than independent gaps:
+// counts vary more, or no distribution of gaps comes as near.
+func (f *Fits) Changes() bool {
+	if len(f.Rates) == 0 || len(f.Arrivals) == 0 {
+		return false
+	}
+	near := f.Arrivals[0]
+	return len(f.Warnings()) > 0 || near.Distance > near.Rejected && f.Rates[0].Distance < near.Distance/2
+}
+
+// explained is the factor that a dispersion of counts may be off where a changing
+// rate is taken for an explanation.
+const explained = 2
 
 // Spec is a workload of the nearest forms, with notes that say how near they
 // are. It fails without lengths.
@@ -258,5 +273,16 @@ func (f *Fits) Spec() (Spec, []string, error) {
 	for _, x := range f.Arrivals[1:] {
 		notes[len(notes)-1] += fmt.Sprintf("; %s %.3f", x.Arrival.Process, x.Distance)
 	}
-	return s, append(notes, f.Warnings()...), nil
+	warnings := f.Warnings()
+	if !f.Changes() {
+		return s, append(notes, warnings...), nil
+	}
+	for _, x := range f.Rates {
+		notes = append(notes, fmt.Sprintf("changing rate: distance %.3f, %s", x.Distance, x.Text()))
+	}
+	if best := f.Rates[0]; best.Worst() < explained {
+		s.Arrival = best.Arrival
+		return s, append(notes, "no independent gaps are like that: "+best.Arrival.Process+" stands here"), nil
+	}
+	return s, append(notes, warnings...), nil
 }

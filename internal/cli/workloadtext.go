@@ -129,6 +129,11 @@ func printFits(b *strings.Builder, f *workload.Fits) {
 			fmt.Fprintf(b, "%-14s%.3f  %s\n", "gaps", x.Distance, x.Text())
 		}
 	}
+	for _, x := range f.Rates {
+		if f.Changes() {
+			fmt.Fprintf(b, "%-14s%.3f  %s\n", "changing rate", x.Distance, x.Text())
+		}
+	}
 	for _, n := range f.Warnings() {
 		fmt.Fprintf(b, "note: %s\n", n)
 	}
