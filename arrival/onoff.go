@@ -103,6 +103,6 @@ func (o *OnOff) Next() time.Duration {
 }
 
 func (o *OnOff) String() string {
-	return fmt.Sprintf("ON-OFF, mean rate %s: %s for a mean of %v, then %s for %.4gs",
-		perSecond(o.p.Rate), perSecond(o.rates[1]), o.p.On, perSecond(o.rates[0]), o.p.off())
+	return fmt.Sprintf("ON-OFF, mean rate %s: %.4g/s for a mean of %v, then %.4g/s for %.4gs",
+		perSecond(o.p.Rate), o.rates[1], o.p.On, o.rates[0], o.p.off())
 }

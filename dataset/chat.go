@@ -33,10 +33,27 @@ func decode(column string, v []byte, at int, into any) error {
 		if bad.Field != "" {
 			f.column = strings.TrimPrefix(column+"."+bad.Field, ".")
 		}
-		f.col = at + max(int(bad.Offset)-len(bad.Value), 0) + 1
-		f.value, f.err = []byte(bad.Value), fmt.Errorf("is no %s", bad.Type)
+		from, end := literal(v, int(bad.Offset))
+		f.col, f.value, f.err = at+from+1, v[from:end], fmt.Errorf("is no %s", bad.Type)
 	}
 	return f
+}
+
+// literal is where the value lies that encoding/json stopped behind, or in whose
+// beginning it stopped.
+func literal(v []byte, offset int) (from, end int) {
+	offset = min(max(offset, 1), len(v))
+	if c := v[offset-1]; c == '{' || c == '[' {
+		end, _ = skipValue(v, offset-1, 0)
+		return offset - 1, end
+	}
+	for from, end = 0, offset; from < end; from++ {
+		// A string may hold anything: the first place whose value ends there.
+		if e, ok := skipValue(v, from, 0); ok && e == end && v[from] != '{' && v[from] != '[' {
+			return from, end
+		}
+	}
+	return 0, len(v)
 }
 
 // parseMessages reads the messages of an OpenAI request, or a conversation in
@@ -295,9 +312,8 @@ func (s *jsonSource) multiTurn(row *Row, raw []byte) error {
 		column := fmt.Sprintf("turns.%d", i)
 		var t aiperfTurn
 		if err := decode(column, v, 0, &t); err != nil {
-			// Where the turn stands in the record is not known.
 			if f := (*fieldError)(nil); errors.As(err, &f) {
-				f.col = 0
+				f.col += locate(raw, column)
 			}
 			return err
 		}
@@ -411,16 +427,17 @@ func (s *jsonSource) weka(row *Row, raw []byte) error {
 	if err := s.set.text(&base, FieldHashScope, []byte(w.Scope)); err != nil {
 		return &fieldError{column: "hash_id_scope", value: []byte(w.Scope), err: err}
 	}
-	return s.wekaRequests(base, base.SessionID, "", w.Requests)
+	return s.wekaRequests(base, base.SessionID, "", "", w.Requests)
 }
 
-func (s *jsonSource) wekaRequests(base Row, agent, parent string, all []wekaRequest) error {
+// wekaRequests reads the requests of an agent, which stand in the record below path.
+func (s *jsonSource) wekaRequests(base Row, agent, parent, path string, all []wekaRequest) error {
 	turn := 0
 	for i := range all {
 		w := &all[i]
 		if w.Type == "subagent" || len(w.Requests) > 0 {
 			name := fmt.Sprintf("%s/%s", agent, sessionName(string(w.AgentID), int64(i)))
-			if err := s.wekaRequests(base, name, parent, w.Requests); err != nil {
+			if err := s.wekaRequests(base, name, parent, fmt.Sprintf("%srequests.%d.", path, i), w.Requests); err != nil {
 				return err
 			}
 			continue
@@ -437,7 +454,7 @@ func (s *jsonSource) wekaRequests(base Row, agent, parent string, all []wekaRequ
 			r.Delay = duration(think)
 		}
 		if err != nil {
-			return &fieldError{column: fmt.Sprintf("requests.%d.t", i), value: fmt.Append(nil, w.T), err: err}
+			return &fieldError{column: fmt.Sprintf("%srequests.%d.t", path, i), value: fmt.Append(nil, w.T), err: err}
 		}
 		r.PromptTokens, r.OutputTokens = Unknown, Unknown
 		for _, c := range []struct {
@@ -449,13 +466,13 @@ func (s *jsonSource) wekaRequests(base Row, agent, parent string, all []wekaRequ
 				continue
 			}
 			if *c.from < 0 || *c.from > maxCount {
-				return &fieldError{column: fmt.Sprintf("requests.%d.%s", i, c.name), value: fmt.Append(nil, *c.from), err: errCount}
+				return &fieldError{column: fmt.Sprintf("%srequests.%d.%s", path, i, c.name), value: fmt.Append(nil, *c.from), err: errCount}
 			}
 			*c.to = *c.from
 		}
 		if len(w.HashIDs) > 0 {
 			if r.HashIDs, err = parseInts(nil, w.HashIDs); err != nil {
-				return &fieldError{column: fmt.Sprintf("requests.%d.hash_ids", i), value: w.HashIDs, err: err}
+				return &fieldError{column: fmt.Sprintf("%srequests.%d.hash_ids", path, i), value: w.HashIDs, err: err}
 			}
 		}
 		parent = r.ID

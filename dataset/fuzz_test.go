@@ -69,7 +69,7 @@ func checkRows(t *testing.T, r *Reader, size int) {
 func FuzzCSV(f *testing.F) {
 	seeds(f, "*.csv")
 	seeds(f, "*.tsv")
-	fuzzFormats(f, []Format{"", Azure, BurstGPT, Columns})
+	fuzzFormats(f, []Format{Text, "", Azure, BurstGPT, Columns})
 }
 
 func FuzzJSON(f *testing.F) {

@@ -156,7 +156,7 @@ func (s *jsonSource) next(row *Row) error {
 	case MultiTurn:
 		err = s.multiTurn(row, raw)
 	case SingleTurn:
-		return s.singleTurn(row, raw)
+		return placed(raw, s.singleTurn(row, raw))
 	case Weka:
 		err = s.weka(row, raw)
 	case Bodies:
@@ -169,7 +169,7 @@ func (s *jsonSource) next(row *Row) error {
 	}
 	if err != nil {
 		s.turns.start()
-		return err
+		return placed(raw, err)
 	}
 	if !s.turns.pop(row) {
 		return errNoRow
@@ -212,7 +212,7 @@ func (s *jsonSource) flat(row *Row, raw []byte) error {
 			continue
 		}
 		if err := s.set.json(row, c.field, o.val); err != nil {
-			return &fieldError{column: c.name, value: o.val, col: o.at + 1, err: err}
+			return within(c.name, o.val, o.at, err)
 		}
 	}
 	if err := o.scanWhole(); err != nil {

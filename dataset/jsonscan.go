@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -94,6 +95,72 @@ func (s *objectScanner) scanWhole() error {
 		return &fieldError{value: around(s.b, i), col: i + 1, err: errors.New("something follows the object")}
 	}
 	return nil
+}
+
+// locate is where the value of a path such as turns.1.delay begins in an object; 0 if
+// it has none.
+func locate(b []byte, path string) int {
+	at := 0
+	for _, step := range strings.Split(path, ".") {
+		at = skipSpace(b, at)
+		switch {
+		case at >= len(b):
+			return 0
+		case b[at] == '{':
+			o := objectScanner{b: b, i: at}
+			for o.next() && string(o.key) != step {
+			}
+			if o.err != nil || string(o.key) != step {
+				return 0
+			}
+			at = o.at
+		case b[at] == '[':
+			n, err := strconv.Atoi(step)
+			if err != nil {
+				return 0
+			}
+			at = skipSpace(b, at+1)
+			for range n {
+				end, ok := skipValue(b, at, 0)
+				if !ok {
+					return 0
+				}
+				if at = skipSpace(b, end); at >= len(b) || b[at] != ',' {
+					return 0
+				}
+				at = skipSpace(b, at+1)
+			}
+		default:
+			return 0
+		}
+	}
+	return at
+}
+
+// placed gives an error within a record its place, by its path.
+func placed(raw []byte, err error) error {
+	var f *fieldError
+	if errors.As(err, &f) && f.col == 0 && f.column != "" {
+		if at := locate(raw, f.column); at > 0 {
+			f.col = at + 1
+		}
+	}
+	return err
+}
+
+// within is what is wrong with a value, or with something inside of it.
+func within(column string, val []byte, at int, err error) error {
+	var f *fieldError
+	if !errors.As(err, &f) {
+		return &fieldError{column: column, value: val, col: at + 1, err: err}
+	}
+	inner := *f
+	inner.column = strings.TrimSuffix(column+"."+f.column, ".")
+	inner.col = at + max(f.col, 1)
+	if val[0] == '"' {
+		inner.col = at + 1 // JSON in a string: its places are others
+	}
+	return &inner
 }
 
 func skipSpace(b []byte, i int) int {

@@ -261,7 +261,12 @@ func TestMalformed(t *testing.T) {
 		{"JSON stamp", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":\"soon\",\"input_length\":1}\n", `f:2:14: column "timestamp": "\"soon\"": is not a time`},
 		{"ids", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":1,\"hash_ids\":[1,2.5]}\n", `f:2:44: column "hash_ids": "[1,2.5]": element 1 (2.5) is not a whole number`},
 		{"blocks", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":6758,\"hash_ids\":[1,2]}\n", `f:2: column "hash_ids": hash_ids do not fit the input length: 2 ids of 512 tokens against 6758 tokens, which are 14 blocks`},
-		{"turn", "{\"turns\":[{\"text\":\"a\"}]}\n{\"turns\":[{\"text\":\"a\"},{\"text\":7}]}\n", `f:2: column "turns.1.text": "number": is no string`},
+		{"turn", "{\"turns\":[{\"text\":\"a\"}]}\n{\"turns\":[{\"text\":\"a\"},{\"text\":7}]}\n", `f:2:32: column "turns.1.text": "7": is no string`},
+		{"turn's delay", "{\"turns\":[{\"text\":\"a\"}]}\n{\"turns\":[{\"text\":\"a\"}, {\"text\":\"b\",\"delay\":-5}]}\n", `f:2:45: column "turns.1.delay": "-5": is out of range`},
+		{"single turn", "{\"text\":\"a\",\"timestamp\":0}\n{\"text\":\"a\",\"timestamp\":\"soon\"}\n", `f:2:25: column "timestamp": "\"soon\"": is no float64`},
+		{"a subagent's request", `{"id":"s","block_size":64,"requests":[{"t":0,"in":1,"out":1}]}` + "\n" + `{"id":"s","block_size":64,"requests":[{"t":0,"in":1,"out":1},{"type":"subagent","requests":[{"t":1,"in":-5}]}]}` + "\n", `f:2:105: column "requests.1.requests.0.in": "-5": is not a whole number of at least 0`},
+		{"body in a batch", `{"custom_id":"a","body":{"prompt":"x","max_tokens":4}}` + "\n" + `{"custom_id":"a","body":{"prompt":"x","max_tokens":"four"}}` + "\n", `f:2:52: column "body.max_tokens": "\"four\"": is not a whole number of at least 0`},
+		{"body in a string", `{"custom_id":"a","body":"{\"max_tokens\":4}"}` + "\n" + `{"custom_id":"a","body":"{\"max_tokens\":-4}"}` + "\n", `f:2:25: column "body.max_tokens": "-4": is not a whole number of at least 0`},
 		{"message", "{\"id\":\"a\",\"conversations\":[{\"from\":\"human\",\"value\":\"x\"}]}\n{\"id\":\"b\",\"conversations\":[{\"value\":\"x\"}]}\n", `f:2:27: column "conversations": "[{\"value\":\"x\"}]": message 0: has no role`},
 	}
 	for _, test := range tests {

@@ -149,7 +149,7 @@ func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.T
 		s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
 	}
 	if !s.NeedsTrace() {
-		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens", filepath.Base(path))
+		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens; texts are sent as a workload's prompts: {file: %s}", filepath.Base(path), filepath.Base(path))
 	}
 	file, err = workload.OpenTrace(s, seed)
 	if err != nil {
