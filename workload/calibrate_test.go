@@ -362,9 +362,8 @@ func BenchmarkFill(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := calibrated(b, CalibrateOptions{TokenIDs: ids, Nonce: "a"})
 			b.ReportAllocs()
-			r := record.Request{PromptTokens: 512}
-			for b.Loop() {
-				r.Index++
+			for i := int64(0); b.Loop(); i++ {
+				r := record.Request{Index: i, PromptTokens: 512}
 				c.Fill(&r)
 			}
 		})

@@ -92,6 +92,8 @@ type prefixDraws struct {
 	key     uint64
 	lengths *sampler
 	pools   *sampler
+	pcg     rand.PCG // starts anew at every draw
+	rand    *rand.Rand
 }
 
 func newPrefixDraws(spec *Prefix, seed uint64) (*prefixDraws, error) {
@@ -103,6 +105,7 @@ func newPrefixDraws(spec *Prefix, seed uint64) (*prefixDraws, error) {
 		return nil, fmt.Errorf("planning the workload: prefix.tokens: %w", err)
 	}
 	d := &prefixDraws{spec: spec, key: stream(seed, "prefixes").Uint64(), lengths: lengths}
+	d.rand = rand.New(&d.pcg)
 	n := max(spec.Pools, 1)
 	pick := Length{Dist: Uniform, Min: 1, Max: n}
 	if spec.Pick == PickZipf && n > 1 {
@@ -119,13 +122,14 @@ func (d *prefixDraws) give(r *record.Request) {
 	if d == nil {
 		return
 	}
-	source := rand.New(rand.NewPCG(d.key, uint64(r.Index)))
-	if share := d.spec.Share; share > 0 && source.Float64() >= share {
+	d.pcg.Seed(d.key, uint64(r.Index))
+	if share := d.spec.Share; share > 0 && d.rand.Float64() >= share {
 		return
 	}
-	r.PrefixPool = d.pools.draw(source)
+	r.PrefixPool = d.pools.draw(d.rand)
 	// Drawn again each time, so that a million pools take no memory.
-	n := d.lengths.draw(rand.New(rand.NewPCG(^d.key, uint64(r.PrefixPool))))
+	d.pcg.Seed(^d.key, uint64(r.PrefixPool))
+	n := d.lengths.draw(d.rand)
 	r.PrefixTokens = min(n, r.PromptTokens)
 }
 

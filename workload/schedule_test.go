@@ -322,6 +322,9 @@ func BenchmarkSchedule(b *testing.B) {
 	for _, l := range lengths() {
 		run(l.Dist, with(func(s *Spec) { s.PromptTokens, s.OutputTokens, s.Arrival.Rate = l, l, 50 }))
 	}
+	run("prefixes", with(func(s *Spec) {
+		s.Prefix = &Prefix{Tokens: UniformLength(16, 256), Pools: 10_000, Share: 0.8, Pick: PickZipf}
+	}))
 	run("correlated", with(func(s *Spec) {
 		s.PromptTokens = Length{Dist: Gamma, Mean: 500, CV: 1, Max: 9000}
 		s.OutputTokens, s.LengthCorrelation = s.PromptTokens, 0.5
