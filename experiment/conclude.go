@@ -46,6 +46,7 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	st.Cooldown = time.Duration(last - i.Window.End)
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)
+	concludeUntilCI(&i, &st)
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
 	st.Warnings = append(st.Warnings, client.warnings(i.Health, st.Client.SendProof)...)
 	st.Server, st.Truth = sums.compare(i.Server), i.Truth

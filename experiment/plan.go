@@ -64,6 +64,9 @@ type Plan struct {
 	// whichever comes first closes the window. Requests of the same scheduled
 	// moment as the last one are in it too: a window is an interval of time.
 	Requests int
+	// UntilCI closes the window as soon as these intervals are narrow enough;
+	// Duration and Requests are then the most it may last.
+	UntilCI UntilCI
 	// Warmup is the rule that ends the warm-up, WarmupMax its cap.
 	Warmup    Rule
 	WarmupMax time.Duration

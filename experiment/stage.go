@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	closedByInterrupt = "interrupted"
 	closedByError     = "error"
 	closedByWorkload  = "the workload was over"
+	closedByUntilCI   = "until-ci"
 )
 
 // Stage runs the phases of one stage: it decides when the warm-up is over, when
@@ -44,6 +46,9 @@ type Stage struct {
 	halted       string
 	err          error
 
+	lookout *lookout // of the open window; nil if no precision is asked for. Ended and Tick alone use it
+	untilCI UntilCI  // what its last look saw
+
 	live    *hdrhistogram.Histogram // TTFT so far, us; live view only
 	liveOut int64                   // output tokens completed so far
 	marks   []mark                  // of liveOut, over the last seconds
@@ -53,6 +58,7 @@ type Stage struct {
 func NewStage(p Plan, rec Recorder) *Stage {
 	s := &Stage{plan: p, rec: rec, phase: record.Warmup, live: hdrhistogram.New(1, int64(time.Hour/time.Microsecond), 3)}
 	s.warm.plan = &s.plan
+	s.lookout, s.untilCI = newLookout(&s.plan), p.UntilCI
 	return s
 }
 
@@ -97,6 +103,9 @@ func (s *Stage) Ended(a *record.Attempt, events []record.Event) {
 	a.Stage, a.Phase = s.plan.Name, s.phaseOf(a.Scheduled)
 	if a.Outcome == record.Completed {
 		s.observeCompleted(a)
+		if s.lookout != nil && s.phase == record.Measured && a.Phase == record.Measured {
+			s.lookout.add(a)
+		}
 	}
 	s.mu.Unlock()
 	if err := s.rec.Append(a, events); err != nil {
@@ -127,6 +136,29 @@ func (s *Stage) observeCompleted(a *record.Attempt) {
 
 // Tick implements [Observer].
 func (s *Stage) Tick(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool) {
+	stop, abandon = s.advance(now, inFlight, oldest)
+	if s.lookout == nil {
+		return stop, abandon
+	}
+	s.mu.Lock()
+	open, window := s.phase == record.Measured, s.window
+	s.mu.Unlock()
+	if !open || !s.lookout.due(now, window) {
+		return stop, abandon
+	}
+	// Without the lock: whoever sends must not wait for it.
+	narrow := s.lookout.look(now, oldest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.untilCI = slices.Clone(s.lookout.targets)
+	if narrow && s.phase == record.Measured {
+		s.close(max(now, s.lastDue+1), closedByUntilCI)
+	}
+	return stop, abandon
+}
+
+// advance moves on to the next phase if it is time.
+func (s *Stage) advance(now record.Stamp, inFlight int, oldest record.Stamp) (stop, abandon bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.inFlight = inFlight
@@ -353,6 +385,7 @@ func (s *Stage) Info(now record.Stamp) result.StageInfo {
 	i := result.StageInfo{
 		Name: s.plan.Name, OpenLoop: s.plan.OpenLoop, Concurrency: s.plan.Concurrency,
 		Window: s.window, WindowClosed: s.closed, Stopped: s.stopAt, Warmup: s.warmupResult,
+		UntilCI: s.untilCI,
 	}
 	if i.Window.End == 0 {
 		i.Window.End = now

@@ -15,9 +15,11 @@ type StageInfo struct {
 	OpenLoop    bool          `json:"open_loop"`
 	Concurrency int           `json:"concurrency,omitzero"`
 	Window      record.Window `json:"window"`
-	// WindowClosed says what closed it: "duration", "requests", "interrupted",
-	// "error".
+	// WindowClosed says what closed it: "duration", "requests", "until-ci",
+	// "interrupted", "error".
 	WindowClosed string `json:"window_closed"`
+	// UntilCI is the precision that was to close the window.
+	UntilCI []Precision `json:"until_ci,omitempty"`
 	// Stopped is when new requests ceased to be sent.
 	Stopped record.Stamp `json:"stopped_ns,omitzero"`
 	Warmup  Warmup       `json:"warmup"`

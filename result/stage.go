@@ -91,6 +91,23 @@ type Warmup struct {
 	Text       string `json:"text"`
 }
 
+// Precision is how narrow the 95 % interval of one figure was to be before the
+// measured window closed. Half-widths are shares of the estimate.
+type Precision struct {
+	// Metric is the figure, "ttft.p99".
+	Metric string `json:"metric"`
+	// Asked is the most half-width.
+	Asked float64 `json:"asked"`
+	// Looked is the half-width at the last look while the window was open, of the
+	// LookedN requests due before the oldest that was still running; nil if there
+	// was no interval.
+	Looked  *float64 `json:"looked"`
+	LookedN int      `json:"looked_n"`
+	// HalfWidth is that of the whole window, as reported; nil if there is no interval.
+	HalfWidth *float64 `json:"half_width"`
+	Text      string   `json:"text,omitempty"`
+}
+
 // Dispersion is the index of dispersion of arrival counts at one window length.
 type Dispersion struct {
 	WindowS float64 `json:"window_s"`
@@ -193,10 +210,12 @@ type Stage struct {
 	Load   string        `json:"load"`
 	Window record.Window `json:"window"`
 	// WindowClosed says what closed the window: "duration", "requests",
-	// "interrupted".
-	WindowClosed string        `json:"window_closed"`
-	Cooldown     time.Duration `json:"cooldown_ns"`
-	Warmup       Warmup        `json:"warmup"`
+	// "until-ci", "interrupted".
+	WindowClosed string `json:"window_closed"`
+	// UntilCI is the precision that was to close the window, and what became of it.
+	UntilCI  []Precision   `json:"until_ci,omitempty"`
+	Cooldown time.Duration `json:"cooldown_ns"`
+	Warmup   Warmup        `json:"warmup"`
 	// Ledger of the window; LedgerRun of every attempt of the stage.
 	Ledger    record.Ledger `json:"ledger"`
 	LedgerRun record.Ledger `json:"ledger_all_phases"`
