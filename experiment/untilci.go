@@ -77,6 +77,19 @@ func (u UntilCI) String() string {
 	return strings.Join(parts, ",")
 }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (u UntilCI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (u *UntilCI) UnmarshalText(text []byte) error {
+	read, err := ParseUntilCI(string(text))
+	if err != nil {
+		return fmt.Errorf("until_ci %q: %w", text, err)
+	}
+	*u = read
+	return nil
+}
+
 // Streamed returns the first figure that only streamed replies have, "" if none.
 func (u UntilCI) Streamed() string {
 	for _, p := range u {
@@ -267,6 +280,10 @@ func reported(m *result.Metrics, name string) (*float64, error) {
 func concludeUntilCI(i *result.StageInfo, st *result.Stage) {
 	var missed []string
 	closed := i.WindowClosed == closedByUntilCI
+	at := "when the window closed (" + i.WindowClosed + ")"
+	if i.WindowClosed == closedByDuration || i.WindowClosed == closedByRequests {
+		at = "at the cap (" + i.WindowClosed + ")"
+	}
 	for _, t := range i.UntilCI {
 		half, err := reported(&st.Metrics, t.Metric)
 		t.HalfWidth = half
@@ -274,7 +291,9 @@ func concludeUntilCI(i *result.StageInfo, st *result.Stage) {
 		case half == nil && t.Looked != nil && closed:
 			t.Text = fmt.Sprintf("%s: ±%s %% of the first %d requests (%s); of the whole window %v", figureText(t.Metric), num(100**t.Looked), t.LookedN, asked, err)
 		case half == nil:
-			t.Text = fmt.Sprintf("%s: %v (%s)", figureText(t.Metric), err, asked)
+			t.Text = fmt.Sprintf("not reached %s: %s: %v (%s)", at, figureText(t.Metric), err, asked)
+		case !closed && *half > t.Asked:
+			t.Text = fmt.Sprintf("not reached: %s ±%s %% %s (%s)", figureText(t.Metric), num(100**half), at, asked)
 		case closed && *half > t.Asked && t.Looked != nil:
 			t.Text = fmt.Sprintf("%s ±%s %% (%s; ±%s %% when the window closed, of the %d requests that could be judged)",
 				figureText(t.Metric), num(100**half), asked, num(100**t.Looked), t.LookedN)
@@ -287,8 +306,7 @@ func concludeUntilCI(i *result.StageInfo, st *result.Stage) {
 		st.UntilCI = append(st.UntilCI, t)
 	}
 	if len(missed) > 0 {
-		st.Warnings = append(st.Warnings, result.Warning{Code: "until-ci", Text: fmt.Sprintf(
-			"until-ci was not reached when the window closed (%s): %s", i.WindowClosed, strings.Join(missed, "; "))})
+		st.Warnings = append(st.Warnings, result.Warning{Code: "until-ci", Text: "until-ci " + strings.Join(missed, "; ")})
 	}
 }
 

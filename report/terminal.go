@@ -213,6 +213,9 @@ func (sh *sheet) phases(st *result.Stage) {
 	sh.section("PHASES", "warm-up: "+cmp.Or(st.Warmup.Text, "not told"))
 	sh.row("", prefixed("the median rule, beside it: ", st.Warmup.MedianRule))
 	sh.row("window", seconds(st.Window.Length()), closedBy(st.WindowClosed))
+	for _, p := range st.UntilCI {
+		sh.row("", "until-ci: "+p.Text)
+	}
 	sh.row("cooldown", seconds(st.Cooldown)+" until the last request of the window had ended")
 }
 
@@ -224,6 +227,8 @@ func closedBy(what string) string {
 		return "closed when its time was over"
 	case "requests":
 		return "closed when all of its requests were due"
+	case "until-ci":
+		return "closed by until-ci: the intervals were narrow enough"
 	case "interrupted":
 		return "cut off by an interrupt"
 	case "error":

@@ -134,7 +134,7 @@ func (a *abRun) configure() error {
 		case workload != identity && !c.Force:
 			return usagef("not comparable: the workload of %s is not that of %s (--force compares all the same)", file, c.File[0])
 		}
-		if first := &a.sides; len(*first) > 0 && (*first)[0].cfg.Stage != cfg.Stage && !c.Force {
+		if first := &a.sides; len(*first) > 0 && !(*first)[0].cfg.Stage.same(cfg.Stage) && !c.Force {
 			return usagef("not comparable: the section stage of %s is not that of %s (--force compares all the same)", file, c.File[0])
 		}
 		a.sides = append(a.sides, abSide{label, file, cfg})

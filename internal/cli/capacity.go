@@ -157,6 +157,9 @@ func (c *capacityCmd) begin(s *capacityRun) error {
 	if cfg.Stage.Requests != 0 || cfg.Stage.Duration == 0 {
 		return usagef("stage.requests (--requests): a search makes its windows longer as it needs: give --duration and --window-max")
 	}
+	if len(cfg.Stage.UntilCI) > 0 {
+		return usagef("stage.until_ci (--until-ci): a search makes its windows as long as it needs: give --duration and --window-max")
+	}
 	var o sweepConfig
 	put(&o, cfg.Sweep)
 	c.multiFlags.put(&o)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -81,11 +82,32 @@ type stageConfig struct {
 	// Duration is the measured window alone.
 	Duration time.Duration `yaml:"duration"`
 	// Requests closes the window after so many requests became due.
-	Requests    int           `yaml:"requests,omitempty"`
-	Warmup      string        `yaml:"warmup"`
-	WarmupMax   time.Duration `yaml:"warmup_max"`
-	CooldownMax time.Duration `yaml:"cooldown_max"`
+	Requests int `yaml:"requests,omitempty"`
+	// UntilCI closes the window once intervals are narrow enough, as in
+	// ttft.p99=5%; Duration and Requests are then the most it may last.
+	UntilCI     experiment.UntilCI `yaml:"until_ci,omitempty"`
+	Warmup      string             `yaml:"warmup"`
+	WarmupMax   time.Duration      `yaml:"warmup_max"`
+	CooldownMax time.Duration      `yaml:"cooldown_max"`
+
+	bounded bool // somebody said how long the window may be: Duration is no default
 }
+
+// same reports whether both are measured alike.
+func (s stageConfig) same(o stageConfig) bool {
+	s.bounded = o.bounded
+	return reflect.DeepEqual(s, o)
+}
+
+// bound gives the window of --until-ci a longest duration if nobody has.
+func (s *stageConfig) bound() {
+	if len(s.UntilCI) > 0 && !s.bounded {
+		s.Duration, s.bounded = untilCIMax, true
+	}
+}
+
+// untilCIMax is the longest window of --until-ci if nobody says how long it may be.
+const untilCIMax = 10 * time.Minute
 
 type reportConfig struct {
 	SLO string `yaml:"slo,omitempty"`
@@ -127,6 +149,7 @@ const (
 // settle fills in, last of all, what depends on the rest: a rate alone makes an
 // open loop, and a ramp belongs to a warm-up that it can vanish in.
 func (c *config) settle() {
+	c.Stage.bound()
 	w := &c.Workload
 	if w.Open() {
 		return
@@ -182,7 +205,18 @@ func keyOf(t *token.Token, message string) string {
 	return ""
 }
 
-func (c *config) decode(b []byte) error { return decodeYAML(b, c) }
+func (c *config) decode(b []byte) error {
+	const untold = -1
+	before := c.Stage.Duration
+	c.Stage.Duration = untold
+	err := decodeYAML(b, c)
+	if c.Stage.Duration == untold {
+		c.Stage.Duration = before
+		return err
+	}
+	c.Stage.bounded = true
+	return err
+}
 
 // decodeYAML puts b over v. What panics in the YAML library becomes an error: v1.19
 // does so on an empty value with a tag where a list is wanted.
@@ -277,6 +311,9 @@ func (c *config) validate() error {
 	case experiment.MSER5, experiment.MedianRule, experiment.NoWarmup:
 	default:
 		return usagef("stage.warmup is %q: want mser5, median or none", c.Stage.Warmup)
+	}
+	if figure := c.Stage.UntilCI.Streamed(); figure != "" && !c.Target.Stream {
+		return usagef("stage.until_ci (--until-ci): there is no %s without streaming (--no-stream): only e2e is measured", figure)
 	}
 	if _, err := c.dialect(); err != nil {
 		return err

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/assay-bench/assay/experiment"
 	"github.com/assay-bench/assay/workload"
 )
 
@@ -73,6 +74,7 @@ type baseFlags struct {
 
 	Duration *time.Duration `placeholder:"8s" help:"Length of the measured window alone; warm-up and cooldown come on top." group:"Measurement"`
 	Requests *int           `placeholder:"N" help:"Close the measured window after N requests; without --duration, nothing else does." group:"Measurement"`
+	UntilCI  []string       `name:"until-ci" placeholder:"ttft.p99=5%" help:"Close the measured window once the half-width of the 95 percent interval is at most so much of the estimate: mean, p50, p95 or p99 of ttft, tpot or e2e; of several, all must be. --duration and --requests are then the longest window (default 10m)." group:"Measurement"`
 	Warmup   *string        `placeholder:"mser5" help:"What ends the warm-up: mser5, median or none." group:"Measurement"`
 	statFlags
 	Attainment *float64 `placeholder:"0.99" help:"Least share of due requests that must meet the SLO for the gate slo to pass." group:"Measurement"`
@@ -180,6 +182,14 @@ func (c *loadFlags) put(cfg *config) error {
 	put(&s.Requests, c.Requests)
 	if c.Requests != nil && c.Duration == nil {
 		s.Duration = 0
+	}
+	s.bounded = s.bounded || c.Duration != nil || c.Requests != nil
+	if c.UntilCI != nil {
+		u, err := experiment.ParseUntilCI(strings.Join(c.UntilCI, ","))
+		if err != nil {
+			return usagef("--until-ci: %w", err)
+		}
+		s.UntilCI = u
 	}
 	put(&s.Warmup, c.Warmup)
 	r := &cfg.Report

@@ -350,7 +350,8 @@ func (c *config) meta(k *clock.Clock) (rundir.Meta, error) {
 // plan of the one stage of a run.
 func (c *config) plan(spec workload.Spec) experiment.Plan {
 	return experiment.Plan{
-		Name: stageName(spec), OpenLoop: spec.Open(), Concurrency: spec.Concurrency,
+		UntilCI: c.Stage.UntilCI,
+		Name:    stageName(spec), OpenLoop: spec.Open(), Concurrency: spec.Concurrency,
 		Duration: c.Stage.Duration, Requests: c.Stage.Requests,
 		Warmup: experiment.Rule(c.Stage.Warmup), WarmupMax: c.Stage.WarmupMax, CooldownMax: c.Stage.CooldownMax,
 	}

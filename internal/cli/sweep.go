@@ -145,6 +145,7 @@ func (c *sweepCmd) begin(s *sweepRun) error {
 	}
 	s.options = c.options(cfg.Sweep)
 	cfg.Sweep = nil
+	cfg.Stage.bound()
 	// One value is no axis: it is the same in all stages.
 	for _, a := range s.axes {
 		if len(a.Values) == 1 && !isLoad(a.Key) {

@@ -123,8 +123,12 @@ func (s *sweepRun) planned(n int) string {
 		return fmt.Sprintf("%s: up to %d runs of %d requests each, warm-up (at most %s) and drain (at most %s) on top", text, n, st.Requests, st.WarmupMax, st.CooldownMax)
 	}
 	one := st.WarmupMax + window + st.CooldownMax
+	least := time.Duration(n) * window
+	if len(st.UntilCI) > 0 {
+		least = 0 // a window may close at once
+	}
 	text = fmt.Sprintf("%s: %d runs of at most %s (warm-up up to %s, window %s, drain up to %s): at most %s, at least %s",
-		text, n, one, st.WarmupMax, window, st.CooldownMax, round(time.Duration(n)*one), round(time.Duration(n)*window))
+		text, n, one, st.WarmupMax, window, st.CooldownMax, round(time.Duration(n)*one), round(least))
 	if s.flags.Virtual {
 		text += " of virtual time"
 	}
