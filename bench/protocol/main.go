@@ -1,7 +1,8 @@
 // Command protocol measures the error rates of the protocol itself, over hundreds
 // of seeded runs on the built-in engine in virtual time: how often the stability
 // verdict is wrong on either side of capacity, how soon the end of the warm-up is
-// found, and how often a nominal 95 % interval contains the truth.
+// found, and how often a nominal 95 % interval contains the truth, that of a window
+// which --until-ci closed too.
 //
 //	go run ./bench/protocol
 //
@@ -12,7 +13,7 @@
 //
 //	-runs 400          runs of each cell
 //	-seed 1000         the first of their seeds
-//	-parts verdicts    some parts only: verdicts, coverage
+//	-parts verdicts    some parts only: verdicts, coverage, stopping
 //	-parallel 2        runs at the same time
 package main
 
@@ -64,7 +65,7 @@ func run(ctx context.Context) error {
 	flag.Uint64Var(&b.truthSeed, "truth-seed", 1_000_000, "the first of their seeds")
 	loads := flag.String("loads", "0.5,0.8,0.9,1.1", "loads of the verdicts, as shares of capacity")
 	windows := flag.String("windows", "30s,60s,120s", "measured windows")
-	parts := flag.String("parts", "verdicts,coverage", "what to measure")
+	parts := flag.String("parts", "verdicts,coverage,stopping", "what to measure")
 	flag.Parse()
 	if b.runs < 1 || b.parallel < 1 || b.truthRuns < 1 {
 		return errors.New("-runs, -parallel and -truth-runs: want counts from 1")
@@ -86,7 +87,7 @@ func run(ctx context.Context) error {
 	for _, p := range []struct {
 		name string
 		do   func(context.Context, []*traffic) error
-	}{{"verdicts", b.verdicts}, {"coverage", b.coverage}} {
+	}{{"verdicts", b.verdicts}, {"coverage", b.coverage}, {"stopping", b.stopping}} {
 		if !slices.Contains(strings.Split(*parts, ","), p.name) {
 			continue
 		}
