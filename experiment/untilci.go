@@ -136,6 +136,7 @@ type lookout struct {
 	residence float64 // s, sum over the members
 	next      int     // members that the next look waits for
 	looked    record.Stamp
+	narrow    bool // all intervals were narrow enough at the last look
 }
 
 const (
@@ -193,8 +194,9 @@ func (l *lookout) due(now record.Stamp, w record.Window) bool {
 		time.Duration(now-w.Start).Seconds()*float64(all) >= l.least*l.residence
 }
 
-// look reports whether all intervals are narrow enough, of the requests that were
-// due before oldest. It keeps what it saw in the targets.
+// look reports whether all intervals are narrow enough, now and at the look before,
+// of the requests that were due before oldest. One look alone may be narrow by luck,
+// and would be believed just then. It keeps what it saw in the targets.
 func (l *lookout) look(now, oldest record.Stamp) bool {
 	l.looked = now
 	l.settle(oldest)
@@ -209,7 +211,9 @@ func (l *lookout) look(now, oldest record.Stamp) bool {
 		t.Looked, t.LookedN = l.series[q].halfWidth(p), len(l.series[q].inTime)
 		narrow = narrow && t.Looked != nil && *t.Looked <= t.Asked
 	}
-	return narrow
+	before := l.narrow
+	l.narrow = narrow
+	return narrow && before
 }
 
 // settle moves what was due before oldest to the series.
