@@ -79,7 +79,7 @@ func TestWindowUntilCI(t *testing.T) {
 	}{
 		"open":           {scene{rate: 20}, "ttft.mean=5%"},
 		"closed":         {scene{slots: 8}, "e2e.mean=5%"},
-		"several":        {scene{rate: 20}, "ttft.p50=10%,e2e.p95=5%"},
+		"several":        {scene{rate: 20}, "ttft.p50=10%,e2e.mean=5%"},
 		"with a warm-up": {scene{rate: 20, plan: Plan{Warmup: MSER5}}, "ttft.mean=5%"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -142,6 +142,40 @@ func TestUntilCINotReached(t *testing.T) {
 			}
 			i := slices.IndexFunc(st.Warnings, func(w result.Warning) bool { return w.Code == "until-ci" })
 			if i < 0 || !strings.Contains(st.Warnings[i].Text, "not reached") {
+				t.Errorf("warnings %+v", st.Warnings)
+			}
+		})
+	}
+}
+
+// TestUntilCITexts: the report's own interval is said, also where it is wider than
+// the last look's, or is none.
+func TestUntilCITexts(t *testing.T) {
+	for name, c := range map[string]struct {
+		closed string
+		half   float64 // of the report's interval; 0: there is none
+		want   string
+		warned bool
+	}{
+		"reached":         {"until-ci", 0.04, "E2E mean ±4 % (asked ±5 %)", false},
+		"wider at last":   {"until-ci", 0.06, "E2E mean ±6 % (asked ±5 %; ±4.5 % when the window closed, of the 90 requests that could be judged)", false},
+		"none at last":    {"until-ci", 0, "E2E mean: ±4.5 % of the first 90 requests (asked ±5 %); of the whole window no interval: the effective sample of 100 requests is too small", false},
+		"cap":             {"duration", 0.07, "not reached: E2E mean ±7 % at the cap (duration) (asked ±5 %)", true},
+		"narrow at last":  {"requests", 0.05, "E2E mean ±5 % (asked ±5 %)", false},
+		"interrupted":     {"interrupted", 0.07, "not reached: E2E mean ±7 % when the window closed (interrupted) (asked ±5 %)", true},
+		"cap, none at it": {"requests", 0, "not reached at the cap (requests): E2E mean: no interval: the effective sample of 100 requests is too small (asked ±5 %)", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			st := result.Stage{Metrics: result.Metrics{E2E: &result.Summary{N: 100, Mean: new(200.0)}}}
+			if c.half > 0 {
+				st.Metrics.E2E.MeanCI = &result.Interval{200 * (1 - c.half), 200 * (1 + c.half)}
+			}
+			i := result.StageInfo{WindowClosed: c.closed, UntilCI: []result.Precision{{Metric: "e2e.mean", Asked: 0.05, Looked: new(0.045), LookedN: 90}}}
+			concludeUntilCI(&i, &st)
+			if got := st.UntilCI[0].Text; got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if warned := len(st.Warnings) > 0; warned != c.warned {
 				t.Errorf("warnings %+v", st.Warnings)
 			}
 		})
