@@ -112,6 +112,9 @@ func (s *stability) openLoop(due, done int) result.StabilityVerdict {
 		v.Verdict, v.Cause = result.Undecided, balance.Text
 	case !length.OK:
 		v.Verdict, v.Cause = result.Undecided, length.Text
+	case !trend.excluded && math.IsInf(trend.hi90, 0):
+		v.Verdict, v.Cause = result.Undecided, fmt.Sprintf("too short to tell: there is no interval for how fast the number in flight may rise, and at a tenth over capacity it would by %s/s: give a longer --duration",
+			num(overload))
 	case !trend.excluded:
 		v.Verdict, v.Cause = result.Undecided, fmt.Sprintf("too short to tell: the number in flight may rise by up to %s/s (95 %%, one-sided), and at a tenth over capacity it would by %s/s: give a longer --duration",
 			num(trend.hi90), num(overload))
@@ -169,8 +172,12 @@ func (s *stability) trendCheck(name, unit string, series []float64, least, level
 		Name: name, Value: &slope, Unit: unit + "/s", Threshold: new(counts / (step * float64(len(series)-1))),
 		OK: !(t.P < level) || math.Abs(change) < counts,
 	}
-	c.Text = fmt.Sprintf("%s: %s %s/s (%.3g %% interval %s to %s), %s over the window about a mean of %s (%s; from ±%s on it counts)",
-		name, signed(slope), unit, 100*(1-level), signed(lo), signed(hi), signed(change), num(mean), probability(t.P), num(counts))
+	interval := fmt.Sprintf("%.3g %% interval %s to %s", 100*(1-level), signed(lo), signed(hi))
+	if math.IsInf(lo, 0) || math.IsInf(hi, 0) {
+		interval = "no interval" // the bins remember too much of each other for any
+	}
+	c.Text = fmt.Sprintf("%s: %s %s/s (%s), %s over the window about a mean of %s (%s; from ±%s on it counts)",
+		name, signed(slope), unit, interval, signed(change), num(mean), probability(t.P), num(counts))
 	return trendResult{
 		Check: c, slope: slope, hi90: stat.TrendOf(series, 0.90).Hi / step,
 		rising: slope > 0 && change >= counts && stat.MannKendall(series).P < level,

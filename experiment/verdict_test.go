@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/assay-bench/assay/metric"
 	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/result"
+	"github.com/assay-bench/assay/stat"
 )
 
 // hundred are a hundred good attempts of twenty text events each, a second apart
@@ -264,5 +266,45 @@ func TestConcludeIsPure(t *testing.T) {
 	c := Conclude(p.info, &result.Target{}, backwards, result.DefaultClientLimits(), metric.Options{})
 	if c.Stability.Verdict != a.Stability.Verdict || c.Client.Verdict != a.Client.Verdict || *c.Metrics.TTFT.P50 != *a.Metrics.TTFT.P50 {
 		t.Errorf("backwards: %s and %s, TTFT p50 %v; forwards: %s and %s, %v", c.Stability.Verdict, c.Client.Verdict, *c.Metrics.TTFT.P50, a.Stability.Verdict, a.Client.Verdict, *a.Metrics.TTFT.P50)
+	}
+}
+
+// TestNoInfinity: bins that remember each other too well give no interval for the
+// trend, and the report says so in words.
+func TestNoInfinity(t *testing.T) {
+	i := result.StageInfo{Name: "s", OpenLoop: true, Window: window()}
+	s := stability{info: i}
+	// A hump: each half of the bins goes its own way.
+	hump := make([]float64, bins)
+	for b := range hump {
+		hump[b] = 10 + float64(min(b, bins-1-b))
+	}
+	c := s.trendCheck("in-flight trend", "requests", hump, 1, alpha)
+	if !math.IsInf(stat.TrendOf(hump, 1-alpha).Hi, 0) {
+		t.Fatal("the hump has an interval: it tests nothing")
+	}
+	if strings.Contains(c.Text, "Inf") || !strings.Contains(c.Text, "(no interval)") {
+		t.Errorf("%q", c.Text)
+	}
+	// The same in a stage: the number in flight goes up and down.
+	lives := func() Records {
+		return func(yield func(*record.Attempt, []record.Event) bool) {
+			for n := range 2000 {
+				at := window().Start.Add(time.Duration(n) * 50 * time.Millisecond)
+				long := time.Duration(1+min(n, 2000-n)/100) * 400 * time.Millisecond
+				a := record.Attempt{ID: fmt.Sprint(n), Request: int64(n), Stage: "s", Phase: record.Measured, Scheduled: at, Dispatched: at, Sent: at,
+					EOF: at.Add(long), Ended: at.Add(long), TextBytes: 4, Outcome: record.Completed}
+				if !yield(&a, nil) {
+					return
+				}
+			}
+		}
+	}
+	v := Conclude(i, &result.Target{}, lives(), result.DefaultClientLimits(), metric.Options{Planned: true}).Stability
+	if strings.Contains(fmt.Sprintf("%+v", v), "Inf") || !strings.Contains(v.Checks[0].Text, "no interval") {
+		t.Errorf("%+v", v)
+	}
+	if v.Verdict != result.Undecided || !strings.Contains(v.Cause, "there is no interval") {
+		t.Errorf("%s: %s", v.Verdict, v.Cause)
 	}
 }
