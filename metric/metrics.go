@@ -235,6 +235,7 @@ func (s *Stage) strata(rows []*row) []result.Stratum {
 		if same := func(r *row) bool { return r.n != in[0].n }; !slices.ContainsFunc(in, same) {
 			st.LoTokens, st.HiTokens = int(in[0].n), int(in[0].n)
 		}
+		st.EarlyStopRate = earlyStopRate(in)
 		st.TPOT = s.options.summarize(s.collect(in, tpot, "ms"))
 		st.E2E = s.options.summarize(s.collect(in, qE2E, "ms"))
 		list = append(list, st)

@@ -135,6 +135,28 @@ func TestStrataAreAtMostEight(t *testing.T) {
 	}
 }
 
+func TestStrataHaveTheirEarlyStops(t *testing.T) {
+	var list []loaded
+	for i, c := range []struct{ n, most int }{{3, 100}, {3, 3}, {2, 100}, {100, 100}, {100, 100}, {1000, 0}} {
+		a := record.Attempt{Request: int64(i), Streamed: true, Outcome: record.Completed, Scheduled: 1, Sent: 1, MaxTokens: c.most,
+			FirstText: 1e6, LastText: 2e6 + record.Stamp(i), Usage: &record.Usage{CompletionTokens: c.n}}
+		list = append(list, loaded{attempt: a})
+	}
+	strata := resultOf(record.Window{Start: 1, End: 1e9}, metric.Options{}, list).Metrics.Strata
+	if len(strata) != 3 {
+		t.Fatalf("%d bins", len(strata))
+	}
+	if r := strata[0].EarlyStopRate; r == nil || *r != 2.0/3 {
+		t.Errorf("2 of 3 stopped early: %v", r)
+	}
+	if r := strata[1].EarlyStopRate; r == nil || *r != 0 {
+		t.Errorf("none stopped early: %v", r)
+	}
+	if r := strata[2].EarlyStopRate; r != nil {
+		t.Errorf("none had a limit: %v", *r)
+	}
+}
+
 func TestDispersionNeedsTenWindows(t *testing.T) {
 	list, w := synthetic(20_000, 0) // 20 s
 	out := resultOf(w, metric.Options{}, list)

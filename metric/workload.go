@@ -18,7 +18,7 @@ func (s *Stage) workload(v view) result.Observed {
 		PromptTokens:     s.tokenSummary(v.sample, func(r *row) int32 { return r.prompt }),
 		CompletionTokens: s.tokenSummary(v.sample, func(r *row) int32 { return r.n }),
 	}
-	var asked, planned, early, capped float64
+	var asked, planned float64
 	for _, r := range v.judged {
 		if r.asked > 0 {
 			asked += float64(r.asked)
@@ -29,19 +29,12 @@ func (s *Stage) workload(v view) result.Observed {
 	for _, r := range v.sample {
 		w.CachedTokens += int(r.cached)
 		prompts += float64(max(r.prompt, 0))
-		if r.n == unknownCount || r.maxTokens <= 0 {
-			continue
-		}
-		capped++
-		if r.n < r.maxTokens {
-			early++
-		}
 	}
 	if w.CachedTokens > 0 {
 		w.CachedShare = num(float64(w.CachedTokens) / prompts)
 	}
 	w.PromptTokensAsked = num(asked / planned) // nil for 0/0
-	w.EarlyStopRate = num(early / capped)
+	w.EarlyStopRate = earlyStopRate(v.sample)
 	if s.untimed || s.window.Length() == 0 {
 		return w
 	}
@@ -50,6 +43,22 @@ func (s *Stage) workload(v view) result.Observed {
 	w.Dispersion = s.dispersion(v.arrived)
 	w.InFlight = s.inFlight(v.all)
 	return w
+}
+
+// earlyStopRate is the share of the rows with n below max_tokens, of those where
+// both are known; nil if there are none.
+func earlyStopRate(rows []*row) *float64 {
+	var early, capped float64
+	for _, r := range rows {
+		if r.n == unknownCount || r.maxTokens <= 0 {
+			continue
+		}
+		capped++
+		if r.n < r.maxTokens {
+			early++
+		}
+	}
+	return num(early / capped) // nil for 0/0
 }
 
 func (s *Stage) tokenSummary(rows []*row, count func(*row) int32) *result.Summary {

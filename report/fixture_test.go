@@ -111,8 +111,8 @@ func goodRun() *result.Run {
 	connect.Note = "connections opened outside the window: none was opened inside it"
 	tpot := latencies(n, 10.23)
 	strata := []result.Stratum{
-		{LoTokens: 64, HiTokens: 127, N: 6, TPOT: latencies(6, 10.11), E2E: latencies(6, 1012)},
-		{LoTokens: 128, HiTokens: 128, N: n - 6, TPOT: latencies(n-6, 10.23), E2E: latencies(n-6, 1352)},
+		{LoTokens: 64, HiTokens: 127, N: 6, EarlyStopRate: new(1.0), TPOT: latencies(6, 10.11), E2E: latencies(6, 1012)},
+		{LoTokens: 128, HiTokens: 128, N: n - 6, EarlyStopRate: new(0.0), TPOT: latencies(n-6, 10.23), E2E: latencies(n-6, 1352)},
 	}
 	st := result.Stage{
 		Name: "concurrency 16", Load: "closed loop, concurrency 16",

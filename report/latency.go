@@ -358,17 +358,21 @@ func (sh *sheet) strata(list []result.Stratum) {
 	if len(list) < 2 {
 		return
 	}
-	sh.section("BY LENGTH", "requests by the output tokens that came", "milliseconds", "TPOT request-weighted")
+	sh.section("BY LENGTH", "requests by the output tokens that came", "milliseconds", "TPOT request-weighted", "early: stopped before max_tokens")
 	var rows [][]string
 	for _, s := range list {
 		bin := times(s.LoTokens, "token", "tokens")
 		if s.HiTokens != s.LoTokens {
 			bin = fmt.Sprintf("%d to %d tokens", s.LoTokens, s.HiTokens)
 		}
-		row := append([]string{bin, strconv.Itoa(s.N)}, stratumCells(s.TPOT)...)
+		early := none
+		if s.EarlyStopRate != nil {
+			early = percent(*s.EarlyStopRate)
+		}
+		row := append([]string{bin, strconv.Itoa(s.N), early}, stratumCells(s.TPOT)...)
 		rows = append(rows, append(row, stratumCells(s.E2E)...))
 	}
-	sh.add(grid{header: []string{"", "n", "TPOT mean", "p50", "p95", "E2E mean", "p50", "p95"}, rows: rows})
+	sh.add(grid{header: []string{"", "n", "early", "TPOT mean", "p50", "p95", "E2E mean", "p50", "p95"}, rows: rows})
 }
 
 func stratumCells(s *result.Summary) []string {

@@ -67,11 +67,14 @@ type Summary struct {
 
 // Stratum is one bin of observed completion tokens, [LoTokens, HiTokens].
 type Stratum struct {
-	LoTokens int      `json:"lo_tokens"`
-	HiTokens int      `json:"hi_tokens"`
-	N        int      `json:"n"`
-	TPOT     *Summary `json:"tpot_ms,omitempty"`
-	E2E      *Summary `json:"e2e_ms,omitempty"`
+	LoTokens int `json:"lo_tokens"`
+	HiTokens int `json:"hi_tokens"`
+	N        int `json:"n"`
+	// EarlyStopRate is the share of them with n below max_tokens, of those with a
+	// max_tokens; nil if none has one.
+	EarlyStopRate *float64 `json:"early_stop_rate"`
+	TPOT          *Summary `json:"tpot_ms,omitempty"`
+	E2E           *Summary `json:"e2e_ms,omitempty"`
 }
 
 // Metrics of a stage. A nil Summary is a quantity that does not exist there,
