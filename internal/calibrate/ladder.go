@@ -1,6 +1,7 @@
 package calibrate
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,8 +16,9 @@ import (
 const (
 	// MaxError bounds p99 of the stamp error and of the TTFT error.
 	MaxError = time.Millisecond
-	// MaxCoalesced is the share of events without a read of their own from which
-	// gaps are not known; the client verdict of a run has the same bound.
+	// MaxCoalesced is the share of events without a read of their own from which the
+	// p99 of the error is theirs. The client verdict of a run allows more, since a
+	// run counts them and withholds its gaps.
 	MaxCoalesced = 0.01
 	// ServerShort is the share of the planned rate that the server must reach:
 	// below it, it was the server that could not.
@@ -81,14 +83,34 @@ type Result struct {
 
 // Host is what a calibration holds for.
 type Host struct {
-	OS   string `json:"os"`
-	Arch string `json:"arch"`
-	CPUs int    `json:"cpus"`
-	Go   string `json:"go"`
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	CPU    string `json:"cpu,omitempty"` // as the system names it
+	CPUs   int    `json:"cpus"`          // that the process may use
+	Kernel string `json:"kernel,omitempty"`
+	Go     string `json:"go"`
 }
 
 // format is the version of Result.
-const format = 1
+const format = 2
+
+// Stale says why a calibration does not hold for host h and version tool; "" if
+// it does. Another version of Go alone is no reason.
+func (r *Result) Stale(h Host, tool string) string {
+	for _, d := range []struct{ what, was, is string }{
+		{"format", fmt.Sprint(r.Format), fmt.Sprint(format)},
+		{"system", r.Host.OS + "/" + r.Host.Arch, h.OS + "/" + h.Arch},
+		{"CPU", r.Host.CPU, h.CPU},
+		{"CPUs", fmt.Sprint(r.Host.CPUs), fmt.Sprint(h.CPUs)},
+		{"kernel", r.Host.Kernel, h.Kernel},
+		{"assay", r.Tool, tool},
+	} {
+		if d.was != d.is {
+			return fmt.Sprintf("%s was %s and is %s", d.what, cmp.Or(d.was, "not known"), cmp.Or(d.is, "not known"))
+		}
+	}
+	return ""
+}
 
 // Ladder is what is tried.
 type Ladder struct {
@@ -190,13 +212,26 @@ func (r *Result) best() *Step {
 	return best
 }
 
-// maxTries of a step.
-const maxTries = 3
+// maxTries of a step, and more of one that others disturb.
+const (
+	maxTries          = 3
+	maxDisturbedTries = 5
+)
+
+// disturbing is the CPU of others, in cores, that explains a failure.
+const disturbing = 0.1
+
+// Disturbed reports whether others took so much of the CPU that a step says
+// nothing of the client.
+func (s *Step) Disturbed() bool { return s.Verdict != OK && s.Foreign > disturbing }
 
 // step measures a load, and again if it fails: something else may have run.
 func (l *Ladder) step(ctx context.Context, load Load, run func(context.Context, Drive, Load) (*Figures, error)) (Step, error) {
 	var s Step
-	for try := range maxTries {
+	for try := range maxDisturbedTries {
+		if try >= maxTries && !s.Disturbed() {
+			break
+		}
 		f, err := run(ctx, Assay, load)
 		if err != nil {
 			return s, err
@@ -257,9 +292,8 @@ func (r *Result) Save(path string) error {
 	return nil
 }
 
-// Read reads a stored calibration. It returns nil if there is none, or one that
-// another version or another kind of machine has made.
-func Read(path string, h Host) (*Result, error) {
+// Read reads a stored calibration, nil if there is none. See [Result.Stale].
+func Read(path string) (*Result, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -270,9 +304,6 @@ func Read(path string, h Host) (*Result, error) {
 	var r Result
 	if err := json.Unmarshal(b, &r); err != nil {
 		return nil, fmt.Errorf("reading the calibration in %s: %w", path, err)
-	}
-	if r.Format != format || r.Host.OS != h.OS || r.Host.Arch != h.Arch || r.Host.CPUs != h.CPUs {
-		return nil, nil
 	}
 	return &r, nil
 }

@@ -137,8 +137,8 @@ func TestExceeds(t *testing.T) {
 
 func TestStored(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "calibration.json")
-	h := Host{OS: "linux", Arch: "amd64", CPUs: 2, Go: "go1"}
-	if r, err := Read(path, h); r != nil || err != nil {
+	h := Host{OS: "linux", Arch: "amd64", CPU: "fast", CPUs: 2, Kernel: "6.1", Go: "go1"}
+	if r, err := Read(path); r != nil || err != nil {
 		t.Errorf("without a file: %v, %v", r, err)
 	}
 	want := &Result{Format: format, Time: time.Unix(1e9, 0).UTC(), Host: h, MaxEvents: 5, MaxStreams: 6, Steps: []Step{{Verdict: OK, Tries: 1}}}
@@ -147,23 +147,58 @@ func TestStored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := Read(path, h)
+	got, err := Read(path)
 	if err != nil || !cmp.Equal(got, want) {
 		t.Errorf("%v %s", err, cmp.Diff(want, got))
-	}
-	other := h
-	other.CPUs = 64
-	if r, err := Read(path, other); r != nil || err != nil {
-		t.Errorf("that of another machine: %v, %v", r, err)
 	}
 	if err := os.WriteFile(path, []byte("{"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(path, h); err == nil {
+	if _, err := Read(path); err == nil {
 		t.Error("a damaged file is no error")
 	}
 	left, _ := os.ReadDir(filepath.Dir(path))
 	if len(left) != 1 {
 		t.Errorf("files left: %v", left)
+	}
+}
+
+func TestStale(t *testing.T) {
+	h := Host{OS: "linux", Arch: "amd64", CPU: "fast", CPUs: 2, Kernel: "6.1", Go: "go1"}
+	for _, tt := range []struct {
+		name   string
+		change func(*Result)
+		want   string
+	}{
+		{"same", func(*Result) {}, ""},
+		{"another Go", func(r *Result) { r.Host.Go = "go2" }, ""},
+		{"older format", func(r *Result) { r.Format = 1 }, "format was 1 and is 2"},
+		{"another system", func(r *Result) { r.Host.Arch = "arm64" }, "system was linux/arm64 and is linux/amd64"},
+		{"another CPU", func(r *Result) { r.Host.CPU = "" }, "CPU was not known and is fast"},
+		{"more CPUs", func(r *Result) { r.Host.CPUs = 64 }, "CPUs was 64 and is 2"},
+		{"another kernel", func(r *Result) { r.Host.Kernel = "5.4" }, "kernel was 5.4 and is 6.1"},
+		{"another version", func(r *Result) { r.Tool = "v0.1" }, "assay was v0.1 and is v1"},
+	} {
+		r := &Result{Format: format, Tool: "v1", Host: h}
+		tt.change(r)
+		if got := r.Stale(h, "v1"); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestDisturbed: a step that fails while others run gets more tries, and one that
+// fails by itself does not.
+func TestDisturbed(t *testing.T) {
+	for foreign, want := range map[float64]int{0: maxTries, 0.5: maxDisturbedTries} {
+		calls := 0
+		l := Ladder{}
+		s, err := l.step(t.Context(), NewLoad(10, busyEvery, time.Second, false), func(context.Context, Drive, Load) (*Figures, error) {
+			calls++
+			return &Figures{Foreign: foreign, Coalesced: 0.5}, nil
+		})
+		if err != nil || calls != want || s.Tries != want || s.Verdict != "coalesced" || s.Disturbed() != (foreign > 0) {
+			t.Errorf("foreign %v: %d calls, %+v, %v", foreign, calls, s, err)
+		}
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"net"
 	"os"
 	"os/signal"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/assay-bench/assay/environ"
 	"github.com/assay-bench/assay/internal/calibrate"
 	"github.com/assay-bench/assay/internal/clock"
 	"github.com/assay-bench/assay/internal/metronome"
@@ -60,7 +60,7 @@ func (c *calibrateCmd) Run(e *env) error {
 	ladder.Duration = c.Step
 	ladder.Limit(c.MaxStreams)
 	ladder.Limit(calibrate.MaxConnections())
-	fmt.Fprintf(e.stderr, "at most %v; other work on this machine makes the result worse\n", ladder.Planned().Round(time.Second))
+	fmt.Fprintf(e.stderr, "about %v; other work on this machine makes the result worse\n", ladder.Planned().Round(time.Second))
 	server, err := startChild(ctx, "the truth server", []string{truthServer}, e.stderr)
 	if err != nil {
 		return err
@@ -109,12 +109,14 @@ func (c *calibrateCmd) path() (string, error) {
 }
 
 func thisHost() calibrate.Host {
-	return calibrate.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Go: runtime.Version()}
+	c := environ.ReadClient(os.DirFS("/"))
+	return calibrate.Host{OS: c.OS, Arch: c.Arch, CPU: c.CPU, CPUs: c.Cores, Kernel: c.Kernel, Go: c.Go}
 }
 
 // calibrationTable prints a row a step, while they happen. Rows fit 100 columns.
 type calibrationTable struct {
-	w io.Writer
+	w      io.Writer
+	lagged time.Duration // the limit of read lag that a good step broke; 0: none did
 }
 
 const calibrationRow = "%8s %9s  %9s %9s  %9s %9s  %6s %9s  %5s  %s\n"
@@ -135,14 +137,34 @@ func (t *calibrationTable) row(f *calibrate.Figures, verdict string) {
 		num(f.TTFT.P50), num(f.TTFT.P99), fmt.Sprintf("%.1f%%", 100*f.Coalesced), num(f.Lag.P99), fmt.Sprintf("%.2f", f.CPU), verdict)
 }
 
-func (t *calibrationTable) step(s calibrate.Step) { t.row(&s.Figures, s.Verdict) }
+// step prints a step. A load may be one for which the client is fit, and yet no run
+// of it VALID, since that wants it to read in time, too.
+func (t *calibrationTable) step(s calibrate.Step) {
+	verdict := s.Verdict
+	switch limit := result.DefaultClientLimits().ReadLag; {
+	case s.Disturbed():
+		verdict = "disturbed"
+	case verdict == calibrate.OK && s.Lag.P99 > us(limit):
+		verdict, t.lagged = "ok, but lag", limit
+	}
+	t.row(&s.Figures, verdict)
+}
+
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
 func (t *calibrationTable) foot(r *calibrate.Result) {
 	if b := r.Bare; b != nil {
 		t.row(b, "bare epoll loop")
 	}
-	fmt.Fprintf(t.w, "\nThis client handles %.0f events/s (%s) and %d streams (%s) with an own error of at most %v at p99.\n",
-		r.MaxEvents, limitText(r.EventsLimit), r.MaxStreams, limitText(r.StreamsLimit), calibrate.MaxError)
+	fmt.Fprintf(t.w, "\nThis client handles %.0f events/s and %d streams with an own error of at most %v at p99.\n", r.MaxEvents, r.MaxStreams, calibrate.MaxError)
+	for i := range r.Steps {
+		if text := endedBy(&r.Steps[i]); text != "" {
+			fmt.Fprintln(t.w, text)
+		}
+	}
+	if t.lagged > 0 {
+		fmt.Fprintf(t.w, "ok, but lag: the stamps hold, and a run would be INVALID by its read lag (p99 at most %v; client_limits.read_lag).\n", t.lagged)
+	}
 	fmt.Fprintf(t.w, "A system call that does nothing costs %d ns here.\n", r.NullSyscall)
 	if b := r.Bare; b != nil && b.PerEvent > 0 {
 		for _, s := range r.Steps {
@@ -153,15 +175,18 @@ func (t *calibrationTable) foot(r *calibrate.Result) {
 	}
 }
 
-// limitText says why the ladder ended.
-func limitText(why string) string {
-	switch why {
-	case calibrate.EndOfLadder:
-		return "no more was tried"
-	case calibrate.Server:
-		return "the truth server could write no more"
+// endedBy says what ended the ladder at a step; "" if that did not.
+func endedBy(s *calibrate.Step) string {
+	where := fmt.Sprintf("At %d streams, %.0f events/s: ", s.Load.Streams, s.Planned)
+	switch {
+	case s.Verdict == calibrate.OK:
+		return ""
+	case s.Disturbed():
+		return fmt.Sprintf("%s%s, while other processes took %.1f cores: no limit of this client. Repeat it on a quiet machine.", where, s.Verdict, s.Foreign)
+	case s.Verdict == calibrate.Server:
+		return where + "the truth server could write no more, and shares these cores: the client takes at least what is above."
 	}
-	return "then: " + why
+	return where + s.Verdict + " beyond the limit, in each of its tries."
 }
 
 // truthServer is the hidden command behind assay calibrate.
@@ -214,16 +239,19 @@ func beyondCalibration(m *calibrate.Meter) []result.Warning {
 	if err != nil {
 		return nil
 	}
-	r, err := calibrate.Read(path, thisHost())
+	r, err := calibrate.Read(path)
+	warn := func(text string) []result.Warning { return []result.Warning{{Code: "calibration", Text: text}} }
 	switch {
 	case err != nil:
-		return []result.Warning{{Code: "calibration", Text: "the stored calibration is of no use: " + errors.Unwrap(err).Error() + "; make one by assay calibrate"}}
+		return warn("the stored calibration is of no use: " + errors.Unwrap(err).Error() + "; make one by assay calibrate")
 	case r == nil:
 		return nil
 	}
-	text := r.Exceeds(m.Peak())
-	if text == "" {
-		return nil
+	if why := r.Stale(thisHost(), version()); why != "" {
+		return warn(fmt.Sprintf("the calibration of %s does not hold any more: %s; make one by assay calibrate", r.Time.Format(time.DateOnly), why))
 	}
-	return []result.Warning{{Code: "calibration", Text: text}}
+	if text := r.Exceeds(m.Peak()); text != "" {
+		return warn(text)
+	}
+	return nil
 }
