@@ -47,6 +47,9 @@ func Conclude(i result.StageInfo, t *result.Target, records Records, l result.Cl
 	st.Stability = stab.verdict()
 	st.Client = client.verdict(i.Health, st.Metrics.ReadLag, l)
 	concludeUntilCI(&i, &st)
+	if text := ShortWindow(&i); text != "" && i.WindowClosed != closedByInterrupt && i.WindowClosed != closedByError && i.WindowClosed != closedByDeath {
+		st.Warnings = append(st.Warnings, result.Warning{Code: "short-window", Text: text})
+	}
 	st.Warnings = append(st.Warnings, found.warnings(t)...)
 	st.Warnings = append(st.Warnings, client.warnings(i.Health, st.Client.SendProof)...)
 	st.Server, st.Truth = sums.compare(i.Server), i.Truth

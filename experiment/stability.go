@@ -269,6 +269,23 @@ func (s *stability) lengthCheck(least float64) result.Check {
 	return c
 }
 
+// ShortWindow says that a window is too short for a verdict on stability, going by
+// the residence times of the warm-up; it is "" where it is not, where they are not
+// known, and where the window's end is not declared. It can be asked as soon as the
+// window is open.
+func ShortWindow(i *result.StageInfo) string {
+	least := float64(closedResidences)
+	if i.OpenLoop {
+		least = openResidences
+	}
+	window, residence := i.Window.Length(), i.Warmup.MeanResidence
+	if residence <= 0 || window <= 0 || window.Seconds() >= least*residence.Seconds() {
+		return ""
+	}
+	return fmt.Sprintf("the window of %s s is %s times the mean residence in the warm-up, %s s: for a verdict on stability at least %g are needed: give --duration %.0fs or more",
+		num(window.Seconds()), num(window.Seconds()/residence.Seconds()), num(residence.Seconds()), least, math.Ceil(least*residence.Seconds()))
+}
+
 // littleCheck compares the mean in flight with rate times mean residence of the
 // attempts that ended in the window.
 func (s *stability) littleCheck(inFlight float64) result.Check {

@@ -131,6 +131,8 @@ func (s *Stage) observeCompleted(a *record.Attempt) {
 	if s.phase != record.Warmup {
 		return
 	}
+	s.warm.whole = s.warm.whole || !a.FirstText.Known()
+	s.warm.residence += a.Ended - a.Sent
 	s.warm.add(float64(first)/1e6, perToken, s.inFlight)
 }
 
@@ -253,7 +255,7 @@ func (s *Stage) open(t record.Stamp) {
 	if s.started != 0 {
 		w.Duration = time.Duration(t - s.started)
 	}
-	w.MedianRule = s.warm.medianText()
+	w.MedianRule, w.CUSUM, w.MeanResidence = s.warm.medianText(), s.warm.cusumText(), s.warm.meanResidence()
 	switch {
 	case s.plan.Warmup == NoWarmup:
 		w.Text = "none, as asked: the first requests are in the sample"

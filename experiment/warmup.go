@@ -2,7 +2,10 @@ package experiment
 
 import (
 	"fmt"
+	"strings"
+	"time"
 
+	"github.com/assay-bench/assay/record"
 	"github.com/assay-bench/assay/stat"
 )
 
@@ -19,6 +22,9 @@ type warmup struct {
 	ticks    []float64 // in flight at each tick: at equal distances in time
 	most     float64   // in flight at any tick
 	medianAt int       // completions seen when the seed's rule fired, 0 if not
+
+	residence record.Stamp // of all completed requests together
+	whole     bool         // first has E2E: something was not streamed
 }
 
 // add takes the figures of one completed request. perToken is 0 if undefined.
@@ -99,6 +105,52 @@ func (w *warmup) medianRule() int {
 		return 0
 	}
 	return max(a, b)
+}
+
+// meanResidence of the completed requests, 0 if there are none.
+func (w *warmup) meanResidence() time.Duration {
+	return time.Duration(w.residence) / time.Duration(max(1, w.completions()))
+}
+
+// cusumText says whether the means of the rule's series still change, each from
+// where MSER-5 cuts it.
+func (w *warmup) cusumText() string {
+	first := "TTFT"
+	if w.whole {
+		first = "E2E"
+	}
+	var unchanged, changed, untold []string
+	var why stat.Refusal
+	for _, s := range []struct {
+		name   string
+		values []float64
+	}{{first, w.first}, {"TPOT", w.perToken}, {"in flight", w.inFlight}} {
+		if len(s.values) == 0 {
+			continue
+		}
+		cut := stat.MSER5(s.values).At
+		switch c := stat.CUSUM(s.values[cut:]); {
+		case !c.OK:
+			untold, why = append(untold, s.name), c.Why
+		case c.Changed:
+			changed = append(changed, fmt.Sprintf("%s (after %d of %d values)", s.name, cut+c.At, len(s.values)))
+		default:
+			unchanged = append(unchanged, s.name)
+		}
+	}
+	var parts []string
+	add := func(what string, names []string, after string) {
+		if len(names) > 0 {
+			parts = append(parts, what+" "+strings.Join(names, ", ")+after)
+		}
+	}
+	add("a change of the mean in", changed, "")
+	add("none in", unchanged, "")
+	add("no verdict on", untold, ": "+string(why))
+	if parts == nil {
+		return "no verdict: nothing completed"
+	}
+	return strings.Join(parts, "; ")
 }
 
 // medianText says what the seed's rule found.

@@ -119,7 +119,7 @@ func goodRun() *result.Run {
 		Window: record.Window{Start: 6 * second, End: 96 * second}, WindowClosed: "duration", Cooldown: 1381 * time.Millisecond,
 		Warmup: result.Warmup{
 			Rule: "mser5", Detected: true, Requests: 50, Duration: 5800 * time.Millisecond,
-			MedianRule: "did not fire in 50 completions", Text: "stationary by mser5 after 50 completions in 5.8 s",
+			MedianRule: "did not fire in 50 completions", CUSUM: "none in TTFT, TPOT, in flight", Text: "stationary by mser5 after 50 completions in 5.8 s",
 		},
 		Ledger: fullLedger(n), LedgerRun: fullLedger(n + 66),
 		Metrics: result.Metrics{

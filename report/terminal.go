@@ -212,6 +212,7 @@ func (sh *sheet) arrivals(st *result.Stage) {
 func (sh *sheet) phases(st *result.Stage) {
 	sh.section("PHASES", "warm-up: "+cmp.Or(st.Warmup.Text, "not told"))
 	sh.row("", prefixed("the median rule, beside it: ", st.Warmup.MedianRule))
+	sh.row("", prefixed("CUSUM, beside it: ", st.Warmup.CUSUM))
 	sh.row("window", seconds(st.Window.Length()), closedBy(st.WindowClosed))
 	for _, p := range st.UntilCI {
 		sh.row("", "until-ci: "+p.Text)

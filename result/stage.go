@@ -88,6 +88,12 @@ type Warmup struct {
 	// MedianRule is the seed lesson's heuristic, shown beside: "fired at request
 	// N" or "did not fire".
 	MedianRule string `json:"median_rule"`
+	// CUSUM is a second opinion on the series that the rule looked at, from where
+	// MSER-5 cuts them: whether their means still change.
+	CUSUM string `json:"cusum,omitempty"`
+	// MeanResidence is the mean time from sent to ended of the requests that
+	// completed in the warm-up; 0 if none did.
+	MeanResidence time.Duration `json:"mean_residence_ns,omitempty"`
 	Text       string `json:"text"`
 }
 

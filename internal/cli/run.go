@@ -150,6 +150,9 @@ func (r *run) measure(ctx context.Context) (*result.Run, error) {
 	}
 	r.say("%s, model %s, %s: %s", r.info.URL, r.info.Model, r.target.Dialect.Name(), r.cfg.Workload.Describe())
 	r.say("writing %s", r.writer.Dir())
+	if text := r.cfg.fewRequests(&r.cfg.Workload); text != "" {
+		r.say("note: %s", text)
+	}
 	complete, err := r.stage(ctx, plan, content)
 	r.checkTruth()
 	ended := ""
@@ -377,14 +380,23 @@ func (r *run) stage(ctx context.Context, plan *workload.Plan, content *workload.
 		r.say("note: %v", err)
 	}
 	defer context.AfterFunc(ctx, func() { st.Halt("interrupted") })()
+	note := func(string) {}
 	if !r.cmd.Quiet {
 		show := startProgress(r.env.stderr, func() experiment.Live { return st.Live(record.Stamp(r.clock.Now())) })
 		defer show.stop()
+		note = show.note
 	}
 	health := real.Watch(r.target)
 	account.start(ctx)
+	noted := false
 	watched := &metered{journal: &journal{Stage: st, save: func(i result.StageInfo) error {
 		account.aim(i.Window)
+		if i.Window.Start != 0 && i.WindowClosed == "" && !noted {
+			noted = true
+			for _, text := range r.cfg.opened(&i) {
+				note("note: " + text)
+			}
+		}
 		i.Load, i.MetricsLabels = loadText(spec), r.cfg.Metrics.Labels
 		r.writer.Meta().Stages = []result.StageInfo{i}
 		return r.writer.SaveMeta()

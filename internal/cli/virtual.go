@@ -114,6 +114,9 @@ func (v *virtualRun) measure(ctx context.Context) (*result.Run, error) {
 	}
 	v.say("virtual time, %s: %s", v.describe(), v.cfg.Workload.Describe())
 	v.say("writing %s", v.writer.Dir())
+	if text := v.cfg.fewRequests(&v.cfg.Workload); text != "" {
+		v.say("note: %s", text)
+	}
 	simulated, err := v.stage(ctx, plan)
 	ended := ""
 	switch {
@@ -186,7 +189,14 @@ func (v *virtualRun) stage(ctx context.Context, plan *workload.Plan) (simulated 
 	}
 	st := experiment.NewStage(v.cfg.plan(spec), v.writer)
 	defer context.AfterFunc(ctx, func() { st.Halt("interrupted") })()
+	noted := false
 	watched := &journal{Stage: st, save: func(i result.StageInfo) error {
+		if i.Window.Start != 0 && i.WindowClosed == "" && !noted {
+			noted = true
+			for _, text := range v.cfg.opened(&i) {
+				v.say("note: %s", text)
+			}
+		}
 		i.Load = loadText(spec)
 		v.writer.Meta().Stages = []result.StageInfo{i}
 		return v.writer.SaveMeta()
