@@ -353,6 +353,10 @@ type Live struct {
 	OutputTPS float64
 	// TTFTp50 of everything so far, warm-up included; 0 if there is none.
 	TTFTp50 time.Duration
+	// Precision of the open window beside the one that is to close it, "ttft.p99 ±7 %
+	// of ±5 %", of the figure that has farthest to go; "" if none is asked for, and in
+	// other phases.
+	Precision string
 }
 
 // Live returns the state at now, for a progress line.
@@ -366,6 +370,9 @@ func (s *Stage) Live(now record.Stamp) Live {
 			first := s.marks[0]
 			l.OutputTPS = float64(s.liveOut-first.out) / max(time.Duration(now-first.at).Seconds(), 1e-9)
 		}
+	}
+	if s.phase == record.Measured {
+		l.Precision = s.untilCI.progress()
 	}
 	if s.live.TotalCount() > 0 {
 		l.TTFTp50 = time.Duration(s.live.ValueAtQuantile(50)) * time.Microsecond

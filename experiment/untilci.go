@@ -77,6 +77,20 @@ func (u UntilCI) String() string {
 	return strings.Join(parts, ",")
 }
 
+// progress says how far the one is that has farthest to go, for people.
+func (u UntilCI) progress() string {
+	farthest, text := -1.0, ""
+	for _, p := range u {
+		if p.Looked == nil {
+			return p.Metric + " has no interval yet"
+		}
+		if far := *p.Looked / p.Asked; far > farthest {
+			farthest, text = far, fmt.Sprintf("%s ±%s %% of ±%s %%", p.Metric, num(100**p.Looked), num(100*p.Asked))
+		}
+	}
+	return text
+}
+
 // MarshalText implements [encoding.TextMarshaler].
 func (u UntilCI) MarshalText() ([]byte, error) { return []byte(u.String()), nil }
 

@@ -90,7 +90,18 @@ func TestWindowUntilCI(t *testing.T) {
 				s.plan.Warmup = rule
 			}
 			s.plan.UntilCI = until(t, c.until)
+			var seen []string
+			s.at = func(now record.Stamp, st *Stage, _ func()) {
+				if l := st.Live(now); (l.Precision != "") != (l.Phase == record.Measured) {
+					t.Fatalf("%s: %q", l.Phase, l.Precision)
+				} else if l.Precision != "" {
+					seen = append(seen, l.Precision)
+				}
+			}
 			p := s.play(t)
+			if last := seen[len(seen)-1]; !strings.Contains(seen[0], "has no interval yet") || !strings.Contains(last, "% of ±") {
+				t.Errorf("live: first %q, last %q", seen[0], last)
+			}
 			if p.info.WindowClosed != "until-ci" || p.info.Window.Length() >= 10*time.Minute {
 				t.Fatalf("closed by %q after %s: %+v", p.info.WindowClosed, p.info.Window.Length(), p.info.UntilCI)
 			}

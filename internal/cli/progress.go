@@ -56,7 +56,10 @@ func (p *progress) loop(every time.Duration, live func() experiment.Live) {
 func (p *progress) show(l experiment.Live) {
 	line := fmt.Sprintf("%-8s %6.1f s  in flight %d  completed %d  %.0f output tokens/s",
 		l.Phase, l.Elapsed.Seconds(), l.InFlight, l.Completed, l.OutputTPS)
-	if l.TTFTp50 > 0 {
+	switch {
+	case l.Precision != "":
+		line += "  " + l.Precision
+	case l.TTFTp50 > 0:
 		line += fmt.Sprintf("  TTFT p50 %.1f ms", float64(l.TTFTp50)/1e6)
 	}
 	if p.tty {
