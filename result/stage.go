@@ -94,7 +94,7 @@ type Warmup struct {
 	// MeanResidence is the mean time from sent to ended of the requests that
 	// completed in the warm-up; 0 if none did.
 	MeanResidence time.Duration `json:"mean_residence_ns,omitempty"`
-	Text       string `json:"text"`
+	Text          string        `json:"text"`
 }
 
 // Precision is how narrow the 95 % interval of one figure was to be before the
