@@ -288,9 +288,22 @@ func reported(m *result.Metrics, name string) (*float64, error) {
 		estimate, v = s.P99, s.P99CI
 	}
 	if estimate == nil || v == nil {
-		return nil, fmt.Errorf("no interval: the effective sample of %d requests is too small", s.N)
+		return nil, fmt.Errorf("no interval of %d requests: %s", s.N, refusal(s.CIMethod, figure))
 	}
 	return shareOf(v, *estimate, true), nil
+}
+
+// refusal finds in a summary's account of its intervals why one is missing.
+func refusal(method, figure string) string {
+	for part := range strings.SplitSeq(method, "; ") {
+		if why, ok := strings.CutPrefix(part, figure+" none: "); ok {
+			return why
+		}
+	}
+	if why, ok := strings.CutPrefix(method, "none: "); ok {
+		return why
+	}
+	return "it was not made"
 }
 
 // concludeUntilCI says what became of the precision that was asked for, by the

@@ -170,14 +170,14 @@ func TestUntilCITexts(t *testing.T) {
 	}{
 		"reached":         {"until-ci", 0.04, "E2E mean ±4 % (asked ±5 %)", false},
 		"wider at last":   {"until-ci", 0.06, "E2E mean ±6 % (asked ±5 %; ±4.5 % when the window closed, of the 90 requests that could be judged)", false},
-		"none at last":    {"until-ci", 0, "E2E mean: ±4.5 % of the first 90 requests (asked ±5 %); of the whole window no interval: the effective sample of 100 requests is too small", false},
+		"none at last":    {"until-ci", 0, "E2E mean: ±4.5 % of the first 90 requests (asked ±5 %); of the whole window no interval of 100 requests: still correlated", false},
 		"cap":             {"duration", 0.07, "not reached: E2E mean ±7 % at the cap (duration) (asked ±5 %)", true},
 		"narrow at last":  {"requests", 0.05, "E2E mean ±5 % (asked ±5 %)", false},
 		"interrupted":     {"interrupted", 0.07, "not reached: E2E mean ±7 % when the window closed (interrupted) (asked ±5 %)", true},
-		"cap, none at it": {"requests", 0, "not reached at the cap (requests): E2E mean: no interval: the effective sample of 100 requests is too small (asked ±5 %)", true},
+		"cap, none at it": {"requests", 0, "not reached at the cap (requests): E2E mean: no interval of 100 requests: still correlated (asked ±5 %)", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			st := result.Stage{Metrics: result.Metrics{E2E: &result.Summary{N: 100, Mean: new(200.0)}}}
+			st := result.Stage{Metrics: result.Metrics{E2E: &result.Summary{N: 100, Mean: new(200.0), CIMethod: "mean none: still correlated; p50 none: too small"}}}
 			if c.half > 0 {
 				st.Metrics.E2E.MeanCI = &result.Interval{200 * (1 - c.half), 200 * (1 + c.half)}
 			}
