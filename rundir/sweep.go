@@ -105,9 +105,12 @@ type SweepProbe struct {
 type Sweep struct {
 	Dir  string
 	Meta SweepMeta
+
+	locked *os.File // holds the lock; nil where it was only read
 }
 
-// CreateSweep makes parent/<UTC time of its begin>-<short id> with sweep.json.
+// CreateSweep makes parent/<UTC time of its begin>-<short id> with sweep.json, locked
+// as by [ResumeSweep].
 func CreateSweep(parent, shortID string, m SweepMeta) (*Sweep, error) {
 	m.ID = m.Began.UTC().Format("20060102T150405Z") + "-" + shortID
 	m.SchemaVersion = result.SchemaVersion
@@ -117,6 +120,10 @@ func CreateSweep(parent, shortID string, m SweepMeta) (*Sweep, error) {
 	}
 	if err := os.Mkdir(s.Dir, 0o755); err != nil {
 		return nil, fmt.Errorf("making the directory of the sweep: %w", err)
+	}
+	var err error
+	if s.locked, err = lock(s.Dir); err != nil {
+		return nil, err
 	}
 	return s, s.Save()
 }
@@ -145,6 +152,34 @@ func OpenSweep(dir string) (*Sweep, error) {
 		return nil, fmt.Errorf("%s has schema version %d, this version knows %d", path, v, result.SchemaVersion)
 	}
 	return s, nil
+}
+
+// ResumeSweep is [OpenSweep] for a process that goes on with the sweep. It is refused
+// while another one does: both would run the same stages, each would write over what
+// the other knows, and two loads at one server are not what either is said to be.
+func ResumeSweep(dir string) (*Sweep, error) {
+	if !IsSweep(dir) {
+		return OpenSweep(dir)
+	}
+	held, err := lock(dir)
+	if err != nil {
+		return nil, err
+	}
+	s, err := OpenSweep(dir) // read after the other has written its last
+	if err != nil {
+		_ = held.Close()
+		return nil, err
+	}
+	s.locked = held
+	return s, nil
+}
+
+// Close lets another process go on with the sweep. It does not save it.
+func (s *Sweep) Close() error {
+	if s.locked == nil {
+		return nil
+	}
+	return s.locked.Close()
 }
 
 // Save replaces sweep.json, whole or not at all.

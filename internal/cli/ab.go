@@ -204,7 +204,7 @@ func (a *abRun) open() error {
 }
 
 func (a *abRun) reopen() error {
-	d, err := rundir.OpenSweep(filepath.Clean(a.cmd.Resume))
+	d, err := rundir.ResumeSweep(filepath.Clean(a.cmd.Resume))
 	if err != nil {
 		return usageError{err}
 	}

@@ -426,7 +426,7 @@ func storedConfig(c *config) (json.RawMessage, bool, error) {
 
 // reopen takes up what is stored of a sweep or a search.
 func (m *multi) reopen(dir, kind string, t *targetFlags, mf *metricsFlags, url *string) (*rundir.Sweep, error) {
-	d, err := rundir.OpenSweep(filepath.Clean(dir))
+	d, err := rundir.ResumeSweep(filepath.Clean(dir))
 	if err != nil {
 		return nil, usageError{err}
 	}
