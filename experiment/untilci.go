@@ -331,7 +331,8 @@ func concludeUntilCI(i *result.StageInfo, st *result.Stage) {
 		default:
 			t.Text = fmt.Sprintf("%s ±%s %% (%s)", figureText(t.Metric), num(100**half), asked)
 		}
-		if !closed && (half == nil || *half > t.Asked) {
+		t.Reached = closed || half != nil && *half <= t.Asked
+		if !t.Reached {
 			missed = append(missed, t.Text)
 		}
 		st.UntilCI = append(st.UntilCI, t)

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"strings"
 	"time"
 
 	"github.com/assay-bench/assay/record"
@@ -111,7 +112,21 @@ type Precision struct {
 	LookedN int      `json:"looked_n"`
 	// HalfWidth is that of the whole window, as reported; nil if there is no interval.
 	HalfWidth *float64 `json:"half_width"`
-	Text      string   `json:"text,omitempty"`
+	// Reached: the window closed because it was narrow enough, or it is so at the cap.
+	Reached bool   `json:"reached"`
+	Text    string `json:"text,omitempty"`
+}
+
+// UntilCIMissed says which intervals were not as narrow as was asked when the window
+// closed; empty if all were.
+func (s *Stage) UntilCIMissed() string {
+	var missed []string
+	for _, p := range s.UntilCI {
+		if !p.Reached {
+			missed = append(missed, p.Text)
+		}
+	}
+	return strings.Join(missed, "; ")
 }
 
 // Dispersion is the index of dispersion of arrival counts at one window length.

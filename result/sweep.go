@@ -104,6 +104,8 @@ type SweepRun struct {
 	// Causes of the verdicts, where they have one.
 	ClientCause    string `json:"client_cause,omitempty"`
 	StabilityCause string `json:"stability_cause,omitempty"`
+	// UntilCI says which intervals were not as narrow as asked, if some were not.
+	UntilCI string `json:"until_ci_missed,omitempty"`
 	// Balances is false if the ledger does not.
 	Balances bool `json:"ledger_balances"`
 }

@@ -58,6 +58,7 @@ func told(r Run) result.SweepRun {
 	}
 	out.Client, out.ClientCause = st.Client.Verdict, st.Client.Cause
 	out.Stability, out.StabilityCause = st.Stability.Verdict, st.Stability.Cause
+	out.UntilCI = st.UntilCIMissed()
 	out.Warmup, out.Balances = st.Warmup.Capped, st.Ledger.Balances()
 	out.Due, out.Completed = st.Ledger.Requests, st.Ledger.Completed
 	return out

@@ -99,9 +99,9 @@ func (s stageConfig) same(o stageConfig) bool {
 	return reflect.DeepEqual(s, o)
 }
 
-// bound gives the window of --until-ci a longest duration if nobody has.
-func (s *stageConfig) bound() {
-	if len(s.UntilCI) > 0 && !s.bounded {
+// bound gives a window that --until-ci closes a longest duration if nobody has.
+func (s *stageConfig) bound(untilCI bool) {
+	if untilCI && !s.bounded {
 		s.Duration, s.bounded = untilCIMax, true
 	}
 }
@@ -149,7 +149,7 @@ const (
 // settle fills in, last of all, what depends on the rest: a rate alone makes an
 // open loop, and a ramp belongs to a warm-up that it can vanish in.
 func (c *config) settle() {
-	c.Stage.bound()
+	c.Stage.bound(len(c.Stage.UntilCI) > 0)
 	w := &c.Workload
 	if w.Open() {
 		return

@@ -82,7 +82,7 @@ type baseFlags struct {
 
 // gateFlags say which findings make the exit code 1.
 type gateFlags struct {
-	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, ledger, none." group:"Measurement"`
+	FailOn []string `name:"fail-on" default:"invalid-client,slo" help:"Gates that make the exit code 1: invalid-client, slo, unstable, not-stabilised, until-ci (not reached), ledger, none." group:"Measurement"`
 }
 
 // outputFlags say where results go.

@@ -502,11 +502,11 @@ func parseGates(names []string) (gates, error) {
 	g := gates{}
 	for _, n := range names {
 		switch n {
-		case "invalid-client", "slo", "unstable", "not-stabilised", "ledger", "check":
+		case "invalid-client", "slo", "unstable", "not-stabilised", "until-ci", "ledger", "check":
 			g[n] = true
 		case "none", "gate": // the latter belongs to other commands
 		default:
-			return nil, usagef("--fail-on %q: want invalid-client, slo, unstable, not-stabilised, ledger or none", n)
+			return nil, usagef("--fail-on %q: want invalid-client, slo, unstable, not-stabilised, until-ci, ledger or none", n)
 		}
 	}
 	return g, nil
@@ -524,6 +524,8 @@ func (g gates) check(r *result.Run, attainment float64) error {
 		fail("invalid-client", s.Client.Verdict == result.Invalid, "%s", s.Client.Cause)
 		fail("unstable", s.Stability.Verdict == result.Unstable, "%s", s.Stability.Cause)
 		fail("not-stabilised", s.Warmup.Capped != "", "%s", s.Warmup.Text)
+		missed := s.UntilCIMissed()
+		fail("until-ci", missed != "", "%s", missed)
 		fail("ledger", !s.Ledger.Balances(), "attempts and rows differ")
 		if gp := s.Goodput; gp != nil {
 			fail("slo", gp.Percent < 100*attainment, "%d of %d due requests met the SLO, %.2f %% where at least %.4g %% are wanted (--attainment)",

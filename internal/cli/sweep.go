@@ -61,7 +61,7 @@ type axisFlags struct {
 
 // sweepGateFlags are the gates of a sweep.
 type sweepGateFlags struct {
-	FailOn []string `name:"fail-on" default:"invalid-client,slo,check" help:"Gates that make the exit code 1: invalid-client, slo (no stage meets it), check, unstable, not-stabilised, ledger, none." group:"Measurement"`
+	FailOn []string `name:"fail-on" default:"invalid-client,slo,check" help:"Gates that make the exit code 1: invalid-client, slo (no stage meets it), check, unstable, not-stabilised, until-ci (not reached), ledger, none." group:"Measurement"`
 }
 
 // Help implements kong's detailed help.
@@ -145,7 +145,7 @@ func (c *sweepCmd) begin(s *sweepRun) error {
 	}
 	s.options = c.options(cfg.Sweep)
 	cfg.Sweep = nil
-	cfg.Stage.bound()
+	cfg.Stage.bound(len(cfg.Stage.UntilCI) > 0 || slices.ContainsFunc(s.axes, func(a result.SweepAxis) bool { return a.Key == "stage.until_ci" }))
 	// One value is no axis: it is the same in all stages.
 	for _, a := range s.axes {
 		if len(a.Values) == 1 && !isLoad(a.Key) {
@@ -383,6 +383,7 @@ func (c *config) with(settings []sweep.Setting) (config, error) {
 	if err := decodeYAML(b, &out); err != nil { // a copy that shares nothing
 		return out, fmt.Errorf("copying the configuration: %w", err)
 	}
+	out.Stage.bounded = true // what is copied is resolved
 	for _, v := range settings {
 		if err := out.setOne(v); err != nil {
 			return out, err
@@ -438,6 +439,7 @@ func (m *multi) reopen(dir, kind string, t *targetFlags, mf *metricsFlags, url *
 	if err := decodeYAML(meta.Config, &cfg); err != nil {
 		return nil, usagef("%s: config: %w", filepath.Join(dir, "sweep.json"), err)
 	}
+	cfg.Stage.bounded = true // what was stored is resolved
 	put(&cfg.Target.URL, url)
 	if meta.Redacted && url == nil {
 		return nil, usagef("the URL had credentials or a query, which are stored nowhere: give it again, as in assay %s URL --resume %s", kind, dir)

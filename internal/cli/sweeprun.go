@@ -430,7 +430,7 @@ func (g gates) checkSweep(out *result.Sweep, attainment float64) error {
 			}
 		}
 	}
-	for _, gate := range []string{"invalid-client", "unstable", "not-stabilised", "ledger"} {
+	for _, gate := range []string{"invalid-client", "unstable", "not-stabilised", "until-ci", "ledger"} {
 		if count[gate] > 0 {
 			fail(gate, "%d runs, the first: %s", count[gate], firstOf[gate])
 		}
@@ -455,6 +455,9 @@ func gateCauses(r *result.SweepRun) map[string]string {
 	}
 	if r.Warmup != "" {
 		out["not-stabilised"] = "the warm-up ended by its cap (" + r.Warmup + ")"
+	}
+	if r.UntilCI != "" {
+		out["until-ci"] = r.UntilCI
 	}
 	if !r.Balances {
 		out["ledger"] = "attempts and rows differ"
