@@ -39,6 +39,10 @@ type Request struct {
 	// Empty where prompts are not of recorded blocks.
 	Blocks      []uint64
 	BlockTokens int
+	// KnownTokens is how many of the prompt's tokens, from its start on, requests
+	// ahead of it in planned order had in their prompts or, in its session, replies:
+	// what a prefix cache that forgets nothing could have.
+	KnownTokens int
 	// CacheSalt keeps the prefix cache of requests with another salt apart, where the
 	// server has that (vLLM's cache_salt). In a plan without prompts it is the scope
 	// of the salt, not yet the salt. Empty for none.

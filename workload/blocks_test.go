@@ -121,6 +121,7 @@ func TestBlocks(t *testing.T) {
 				if !ok {
 					break
 				}
+				p.Due(&r)
 				for i, h := range PrefixHashes(&r, block) {
 					if !known[h] || (i+1)*block >= r.PromptTokens {
 						break
@@ -215,10 +216,10 @@ func TestBlocksRefused(t *testing.T) {
 		t.Errorf("ignored: %+v", r)
 	}
 	for name, change := range map[string]func(*Spec){
-		"trace.hash_ids: \"all\" is neither replay nor ignore": func(s *Spec) { s.Trace.HashIDs = "all" },
-		"trace.hash_ids: prompts are of another length":        func(s *Spec) { s.Trace.HashIDs = ReplayBlocks; s.PromptTokens = FixedLength(9) },
-		"prefix: the trace says by its hash_ids":               func(s *Spec) { s.Trace.BlockSize = 16; s.Prefix = &Prefix{Tokens: FixedLength(9)} },
-		"trace.block_size_tokens: -1":                          func(s *Spec) { s.Trace.BlockSize = -1 },
+		"trace.hash_ids: \"all\" is none of replay, sessions, ignore": func(s *Spec) { s.Trace.HashIDs = "all" },
+		"trace.hash_ids: prompts are of another length":               func(s *Spec) { s.Trace.HashIDs = ReplayBlocks; s.PromptTokens = FixedLength(9) },
+		"prefix: the trace says by its hash_ids":                      func(s *Spec) { s.Trace.BlockSize = 16; s.Prefix = &Prefix{Tokens: FixedLength(9)} },
+		"trace.block_size_tokens: -1":                                 func(s *Spec) { s.Trace.BlockSize = -1 },
 		"trace.hash_ids: no row has any": func(s *Spec) {
 			s.Trace.File, s.Trace.HashIDs = write(`{"timestamp": 0, "input_length": 100, "output_length": 4}`+"\n"), ReplayBlocks
 		},

@@ -141,11 +141,19 @@ func (c *Content) Fill(r *record.Request) {
 		r.Prompt = c.wrap(c.pieces(r), c.unitsFor(r.PromptTokens))
 		r.Blocks = nil // they are in the prompt now
 	}
+	c.salt(r)
+}
+
+// salt takes a salt for its scope.
+func (c *Content) salt(r *record.Request) {
+	key := c.key[0] ^ c.key[1]
 	switch r.CacheSalt {
 	case SaltRun:
-		r.CacheSalt = fmt.Sprintf("%016x", c.key[0]^c.key[1])
+		r.CacheSalt = fmt.Sprintf("%016x", key)
+	case SaltSession:
+		r.CacheSalt = fmt.Sprintf("%016x-s%d", key, r.Session)
 	case SaltRequest:
-		r.CacheSalt = fmt.Sprintf("%016x-%d", c.key[0]^c.key[1], r.Index)
+		r.CacheSalt = fmt.Sprintf("%016x-%d", key, r.Index)
 	}
 }
 

@@ -43,12 +43,17 @@ func (c *Conversations) Next() (record.Request, bool) {
 		return record.Request{}, false
 	}
 	talk := &conversation{s: s.clone()}
-	r := talk.s.request(0, c.plan.spec.ExactOutput)
+	r := c.plan.turnOf(&talk.s, 0, 0)
 	talk.said = r.PromptTokens + r.MaxTokens
-	if c.content != nil {
+	switch {
+	case c.content == nil:
+	case c.plan.ReplaysBlocks():
+		c.content.Fill(&r)
+	default:
 		talk.begin(c.content, c.plan.spec.Sessions)
 		r.Prompt = talk.prompt()
 		talk.ask(&r)
+		c.content.salt(&r)
 	}
 	c.mu.Lock()
 	c.open[s.Index] = talk
@@ -80,11 +85,11 @@ func (c *Conversations) After(r *record.Request, first, ended record.Stamp) (nex
 		return record.Request{}, 0, false
 	}
 	t := &talk.s.Turns[r.Turn]
-	next = talk.s.request(r.Turn, c.plan.spec.ExactOutput)
-	next.PromptTokens += talk.said
+	next = c.plan.turnOf(&talk.s, r.Turn, talk.said)
 	talk.said = next.PromptTokens + next.MaxTokens
-	if c.content != nil {
+	if c.content != nil && !c.plan.ReplaysBlocks() {
 		talk.ask(&next)
+		c.content.salt(&next)
 	}
 	if t.At > 0 {
 		return next, first.Add(t.At), true
@@ -111,6 +116,10 @@ func (c *Conversations) Over(session int64) {
 func (c *Conversations) Fill(r *record.Request, reply string) {
 	talk := c.talk(r.Session)
 	if talk == nil || c.content == nil {
+		return
+	}
+	if c.plan.ReplaysBlocks() {
+		c.content.Fill(r)
 		return
 	}
 	t := &talk.s.Turns[r.Turn-1]
@@ -149,17 +158,22 @@ func (k *conversation) prompt() record.Prompt {
 // manner of vLLM's prefix cache. Call it once a turn, in their order.
 func (c *Conversations) Hashes(r *record.Request, output, blockSize int) []uint64 {
 	talk := c.talk(r.Session)
-	if talk == nil || blockSize < 1 {
+	if talk == nil || blockSize < 1 || r.CacheSalt == SaltRequest {
 		return nil
+	}
+	if c.plan.ReplaysBlocks() {
+		return blockHashes(r, blockSize)
 	}
 	k := &talk.chain
 	k.size = blockSize
 	fresh := r.PromptTokens - k.tokens
 	if r.Turn == 1 {
 		spec := c.plan.spec.Sessions
+		k.hash = saltOf(r)
 		k.extend(systemKey, spec.SystemPromptTokens)
 		k.extend(sharedKey, spec.SharedPrefixTokens)
-		k.extend(userKey+uint64(talk.s.User), spec.UserPrefixTokens)
+		k.extend(poolKey+uint64(talk.s.PrefixPool), talk.s.PrefixTokens)
+		k.extend(userKey+uint64(talk.s.User), talk.s.UserTokens)
 		fresh -= k.tokens
 	}
 	k.extend(uint64(r.Index), fresh)
@@ -173,7 +187,17 @@ const (
 	sharedKey = systemKey + 1
 	userKey   = 1 << 61
 	replyKey  = 1 << 60
+	poolKey   = 1 << 59
+	saltKey   = 1 << 58
 )
+
+// saltOf is what the hashes of a request's blocks start from.
+func saltOf(r *record.Request) uint64 {
+	if r.CacheSalt == SaltSession {
+		return spreadBits(saltKey + uint64(r.Session))
+	}
+	return 0
+}
 
 // chain is the prefix hashes of a growing sequence of tokens.
 type chain struct {

@@ -27,8 +27,9 @@ type Plan struct {
 	rest    func(*rand.Rand) time.Duration
 
 	prefixes *prefixDraws // nil without shared prefixes
-	sharing  *SharingCounter
-	sessions *sessionDraws // nil without sessions
+	known    *knownTokens
+	sharing  *SharingCounter // nil if nothing is shared on purpose
+	sessions *sessionDraws   // nil without sessions
 
 	own   *PromptFile // prompts of a file; nil without
 	texts *promptReader
@@ -61,6 +62,9 @@ func NewTracePlan(spec Spec, seed uint64, open func() (Rows, error)) (*Plan, err
 	}
 	if spec.Sessions.FollowTrace() {
 		return nil, errors.New("planning the workload: its sessions follow the trace, of which only rows were opened")
+	}
+	if spec.Sessions == nil && spec.CacheSalt == SaltSession {
+		return nil, errors.New("planning the workload: cache_salt: the requests are of no session: want run or request")
 	}
 	p, err := newPlan(spec.Resolve(), seed)
 	if err != nil {
@@ -100,7 +104,8 @@ func newPlan(spec Spec, seed uint64) (*Plan, error) {
 	if p.prefixes, err = newPrefixDraws(spec.Prefix, seed); err != nil {
 		return nil, err
 	}
-	if p.prefixes != nil {
+	p.known = newKnownTokens()
+	if p.prefixes != nil || spec.Sessions != nil {
 		p.sharing = NewSharingCounter(sharingBlock)
 	}
 	return p, p.setSessions()
@@ -172,8 +177,11 @@ func stream(seed uint64, purpose string) rand.Source {
 func (p *Plan) Spec() Spec { return p.spec }
 
 // Shares reports whether prompts share parts on purpose: prefixes, the blocks of a
-// trace.
+// trace. Histories of sessions are not of these.
 func (p *Plan) Shares() bool {
+	if p.ReplaysBlocks() {
+		return true
+	}
 	if p.trace == nil {
 		return p.prefixes != nil
 	}
@@ -184,9 +192,16 @@ func (p *Plan) Shares() bool {
 // sharingBlock is the block of the planned sharing, in tokens: vLLM's default.
 const sharingBlock = 16
 
-// Sharing is what an infinite prefix cache would have found of the requests drawn
-// so far; nil if they share nothing on purpose, or are sessions, which share their
-// histories.
+// Due counts a request of the plan that is due, for [Plan.Sharing].
+func (p *Plan) Due(r *record.Request) {
+	if p.sharing != nil {
+		p.sharing.Add(r)
+	}
+}
+
+// Sharing is what an infinite prefix cache would have found of the requests that
+// were [Plan.Due]; nil if they share nothing on purpose, or if the lengths of what
+// they share are not known.
 func (p *Plan) Sharing() *Sharing {
 	if p.sharing == nil {
 		return nil
@@ -248,10 +263,12 @@ func (p *Plan) Next() (r record.Request, ok bool) {
 	}
 	p.next++
 	r.CacheSalt = p.spec.CacheSalt
-	p.prefixes.give(&r)
-	if p.sharing != nil {
-		p.sharing.Add(&r)
+	if p.prefixes != nil {
+		var n int
+		r.PrefixPool, n = p.prefixes.draw(r.Index)
+		r.PrefixTokens = min(n, r.PromptTokens)
 	}
+	r.KnownTokens = p.known.request(&r)
 	return r, true
 }
 

@@ -14,11 +14,12 @@ import (
 // has something to find. Without it no two prompts of a run share a block.
 type Prefix struct {
 	// Tokens of each shared prefix, drawn once a pool. It counts within
-	// prompt_tokens; a shorter prompt takes as much of the prefix as it is long.
+	// prompt_tokens; a shorter prompt takes as much of the prefix as it is long. In
+	// sessions the first prompts have it, on top of their length.
 	Tokens Length `yaml:"tokens" json:"tokens"`
 	// Pools is how many distinct prefixes there are; 0 is one.
 	Pools int `yaml:"pools,omitempty" json:"pools,omitzero"`
-	// Share of the requests that begin with a shared prefix; 0 is all.
+	// Share of the requests, or sessions, that begin with a shared prefix; 0 is all.
 	Share float64 `yaml:"share,omitempty" json:"share,omitzero"`
 	// Pick is how a request comes by its pool: uniform (if left out) or zipf, the
 	// k-th pool with a chance in proportion to k^-Exponent (1 if left out).
@@ -32,10 +33,12 @@ const (
 	PickZipf    = "zipf"
 )
 
-// SaltRun and SaltRequest are the scopes of a cache_salt: one for all requests of
-// a run, or one for each, which rules out all sharing.
+// The scopes of a cache_salt: one for all requests of a run; one for each session,
+// whose turns then share their history and nothing with other sessions; or one for
+// each request, which rules out all sharing.
 const (
 	SaltRun     = "run"
+	SaltSession = "session"
 	SaltRequest = "request"
 )
 
@@ -63,10 +66,11 @@ func (x *Prefix) check(field func(string, error)) {
 	}
 }
 
-func (x *Prefix) describe() string {
-	share := "prompts begin"
+// describe says what begins with a prefix: prompts, first prompts.
+func (x *Prefix) describe(what string) string {
+	share := what + " begin"
 	if x.Share > 0 && x.Share < 1 {
-		share = fmt.Sprintf("%.4g %% of prompts begin", 100*x.Share)
+		share = fmt.Sprintf("%.4g %% of %s begin", 100*x.Share, what)
 	}
 	if x.Pools <= 1 {
 		return fmt.Sprintf("; %s with one shared prefix, %s tokens", share, x.Tokens.describe())
@@ -85,8 +89,8 @@ func (x *Prefix) exponent() float64 {
 	return x.Exponent
 }
 
-// prefixDraws gives requests their prefixes. What a request gets depends on the
-// seed and its index alone.
+// prefixDraws gives requests, or sessions, their prefixes. What one gets depends on
+// the seed and its index alone.
 type prefixDraws struct {
 	spec    *Prefix
 	key     uint64
@@ -117,20 +121,31 @@ func newPrefixDraws(spec *Prefix, seed uint64) (*prefixDraws, error) {
 	return d, nil
 }
 
-// give sets the pool and the length of r's prefix, cut to its prompt.
-func (d *prefixDraws) give(r *record.Request) {
+// draw is the pool of an index, from 1, and how long its prefix is; 0 for none.
+func (d *prefixDraws) draw(index int64) (pool, tokens int) {
 	if d == nil {
-		return
+		return 0, 0
 	}
-	d.pcg.Seed(d.key, uint64(r.Index))
+	d.pcg.Seed(d.key, uint64(index))
 	if share := d.spec.Share; share > 0 && d.rand.Float64() >= share {
-		return
+		return 0, 0
 	}
-	r.PrefixPool = d.pools.draw(d.rand)
+	pool = d.pools.draw(d.rand)
 	// Drawn again each time, so that a million pools take no memory.
-	d.pcg.Seed(^d.key, uint64(r.PrefixPool))
-	n := d.lengths.draw(d.rand)
-	r.PrefixTokens = min(n, r.PromptTokens)
+	d.pcg.Seed(^d.key, uint64(pool))
+	return pool, d.lengths.draw(d.rand)
+}
+
+// bounds are the shortest and longest that there may be.
+func (d *prefixDraws) bounds() (shortest, longest int) {
+	if d == nil {
+		return 0, 0
+	}
+	shortest, longest = d.spec.Tokens.Bounds()
+	if s := d.spec.Share; s > 0 && s < 1 {
+		shortest = 0
+	}
+	return shortest, longest
 }
 
 // PrefixHashes are the prefix-cache hashes of the full blocks of what r shares
@@ -160,7 +175,7 @@ func PrefixHashes(r *record.Request, blockSize int) []uint64 {
 func blockHashes(r *record.Request, blockSize int) []uint64 {
 	tokens := min(r.PromptTokens, len(r.Blocks)*r.BlockTokens)
 	out := make([]uint64, tokens/blockSize)
-	h := uint64(0)
+	h := saltOf(r)
 	for i := range out {
 		for at, end := i*blockSize, (i+1)*blockSize; at < end; {
 			k, from := at/r.BlockTokens, at%r.BlockTokens
@@ -190,23 +205,16 @@ func (s Sharing) HitRate() float64 {
 	return float64(s.HitTokens) / float64(s.PromptTokens)
 }
 
-// SharingCounter counts the planned sharing of requests in their order. As in
-// vLLM, the last token of a prompt is always computed.
+// SharingCounter sums up what requests share as planned. As in vLLM, the last token
+// of a prompt is always computed.
 type SharingCounter struct {
-	mu sync.Mutex // one may ask while another draws
+	mu sync.Mutex // one may ask while another counts
 	s  Sharing
-	// seen is how many blocks of a pool are known.
-	seen map[int]int
-	// tokens known of each recorded block, by all blocks up to it.
-	tokens map[uint64]int
 }
-
-// mostBlocks that are remembered; those that come later are never hits.
-const mostBlocks = 1 << 22
 
 // NewSharingCounter counts in blocks of so many tokens.
 func NewSharingCounter(blockSize int) *SharingCounter {
-	return &SharingCounter{s: Sharing{BlockSize: blockSize}, seen: map[int]int{}, tokens: map[uint64]int{}}
+	return &SharingCounter{s: Sharing{BlockSize: blockSize}}
 }
 
 // Add counts a request.
@@ -214,36 +222,7 @@ func (c *SharingCounter) Add(r *record.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.s.PromptTokens += int64(r.PromptTokens)
-	if r.CacheSalt == SaltRequest {
-		return
-	}
-	known := 0
-	switch {
-	case len(r.Blocks) > 0:
-		known = c.addBlocks(r)
-	case r.PrefixPool > 0:
-		known = min(r.PrefixTokens, c.seen[r.PrefixPool])
-		c.seen[r.PrefixPool] = max(r.PrefixTokens, c.seen[r.PrefixPool])
-	}
-	c.s.HitTokens += int64(min(known, r.PromptTokens-1) / c.s.BlockSize * c.s.BlockSize)
-}
-
-// addBlocks is how many tokens from the start on were in an earlier request.
-func (c *SharingCounter) addBlocks(r *record.Request) (known int) {
-	chain, live := uint64(0), true
-	for i, b := range r.Blocks {
-		chain = spreadBits(chain ^ b)
-		n := min(r.BlockTokens, r.PromptTokens-i*r.BlockTokens)
-		before, ok := c.tokens[chain]
-		if live {
-			known += min(before, n)
-		}
-		live = live && before >= n
-		if n > before && (ok || len(c.tokens) < mostBlocks) {
-			c.tokens[chain] = n
-		}
-	}
-	return known
+	c.s.HitTokens += int64(max(0, min(r.KnownTokens, r.PromptTokens-1)) / c.s.BlockSize * c.s.BlockSize)
 }
 
 // Sharing is what was counted so far.
@@ -251,4 +230,89 @@ func (c *SharingCounter) Sharing() Sharing {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.s
+}
+
+// knownTokens remembers what requests began with, in planned order.
+type knownTokens struct {
+	// prefixes are the tokens known of each pool's.
+	prefixes map[int]int
+	// blocks are the tokens known of each recorded block, by all blocks up to it.
+	blocks map[uint64]int
+	// users whose prefix was behind that of a pool; and whether a session began.
+	users    map[userBehind]bool
+	sessions bool
+}
+
+// userBehind is a user's prefix behind that of a pool (0 for none).
+type userBehind struct {
+	pool int
+	user int64
+}
+
+// mostKnown entries are remembered of each; what comes later is never known.
+const mostKnown = 1 << 22
+
+func newKnownTokens() *knownTokens {
+	return &knownTokens{prefixes: map[int]int{}, blocks: map[uint64]int{}, users: map[userBehind]bool{}}
+}
+
+// request is how many tokens of the start of r are known, and learns them.
+func (k *knownTokens) request(r *record.Request) int {
+	switch {
+	case r.CacheSalt == SaltRequest:
+		return 0
+	case len(r.Blocks) > 0:
+		return k.recorded(0, r.Blocks, r.BlockTokens, r.PromptTokens)
+	case r.PrefixPool > 0:
+		return k.prefix(r.PrefixPool, r.PrefixTokens)
+	}
+	return 0
+}
+
+func (k *knownTokens) prefix(pool, tokens int) int {
+	known := min(tokens, k.prefixes[pool])
+	k.prefixes[pool] = max(tokens, k.prefixes[pool])
+	return known
+}
+
+// recorded is how many tokens of a prompt of recorded blocks are known. The chain
+// starts from a number of the salt.
+func (k *knownTokens) recorded(chain uint64, blocks []uint64, size, prompt int) (known int) {
+	live := true
+	for i, b := range blocks {
+		chain = spreadBits(chain ^ b)
+		n := min(size, prompt-i*size)
+		before, ok := k.blocks[chain]
+		if live {
+			known += min(before, n)
+		}
+		live = live && before >= n
+		if n > before && (ok || len(k.blocks) < mostKnown) {
+			k.blocks[chain] = n
+		}
+	}
+	return known
+}
+
+// opening is how many tokens of the start of a session are known: of what all
+// sessions have, of the pool's prefix and of the user's, each behind the others.
+func (k *knownTokens) opening(s *Session, all int, again bool) (known int) {
+	if k.sessions {
+		known = all
+	}
+	k.sessions = true
+	if s.PrefixPool > 0 {
+		known += k.prefix(s.PrefixPool, s.PrefixTokens)
+	}
+	if !again || s.UserTokens == 0 {
+		return known
+	}
+	u := userBehind{s.PrefixPool, s.User}
+	switch {
+	case k.users[u]:
+		known += s.UserTokens
+	case len(k.users) < mostKnown:
+		k.users[u] = true
+	}
+	return known
 }

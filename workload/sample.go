@@ -10,6 +10,7 @@ func (p *Plan) Sample(n int) (Sample, error) {
 	times := p.Arrivals()
 	if p.sessions != nil {
 		p.sampleSessions(&s, n, times)
+		s.Sharing = p.Sharing()
 		return s, p.Err()
 	}
 	at := int64(0)
@@ -18,6 +19,7 @@ func (p *Plan) Sample(n int) (Sample, error) {
 		if !ok {
 			break
 		}
+		p.Due(&r)
 		s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
 		if times != nil && !s.arrive(&at, times) {
 			break
@@ -39,34 +41,21 @@ func (s *Sample) arrive(at *int64, times arrival.Process) bool {
 }
 
 func (p *Plan) sampleSessions(s *Sample, n int, times arrival.Process) {
-	spec := p.spec.Sessions
-	users := make(map[int64]bool)
 	at := int64(0)
 	for len(s.Prompts) < n {
 		one, ok := p.NextSession()
 		if !ok || times != nil && !s.arrive(&at, times) {
 			return
 		}
-		known := 0 // tokens of the next prompt that were said before
-		if len(s.Turns) > 0 {
-			known = spec.SystemPromptTokens + spec.SharedPrefixTokens
-		}
-		if users[one.User] {
-			known += spec.UserPrefixTokens
-		}
-		if spec.Users > 0 { // else nobody comes back
-			users[one.User] = true
-		}
 		s.Turns = append(s.Turns, len(one.Turns))
 		said := 0
 		for i := range one.Turns {
-			t := &one.Turns[i]
-			prompt := said + t.PromptTokens
-			s.Prompts, s.Outputs = append(s.Prompts, prompt), append(s.Outputs, t.MaxTokens)
-			s.PromptTokens += int64(prompt)
-			s.KnownTokens += int64(known)
-			said = prompt + t.MaxTokens
-			known = said
+			r := p.turnOf(&one, i, said)
+			p.Due(&r)
+			s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
+			s.PromptTokens += int64(r.PromptTokens)
+			s.KnownTokens += int64(r.KnownTokens)
+			said = r.PromptTokens + r.MaxTokens
 		}
 	}
 }

@@ -22,11 +22,12 @@ type Sessions struct {
 	FirstPromptTokens *Length `yaml:"first_prompt_tokens,omitempty" json:"first_prompt_tokens,omitempty"`
 	// SystemPromptTokens are a message of the system at the head of every session,
 	// SharedPrefixTokens the beginning of every first prompt: the same in all
-	// sessions of a run. UserPrefixTokens come next, and are the user's own. All
-	// three come on top of the first prompt's length.
-	SystemPromptTokens int `yaml:"system_prompt_tokens,omitempty" json:"system_prompt_tokens,omitzero"`
-	SharedPrefixTokens int `yaml:"shared_prefix_tokens,omitempty" json:"shared_prefix_tokens,omitzero"`
-	UserPrefixTokens   int `yaml:"user_prefix_tokens,omitempty" json:"user_prefix_tokens,omitzero"`
+	// sessions of a run. Then comes the prefix of a pool, if the workload has a
+	// [Prefix]. UserPrefixTokens come next, and are the user's own, as is their number,
+	// drawn once a user. All of them come on top of the first prompt's length.
+	SystemPromptTokens int     `yaml:"system_prompt_tokens,omitempty" json:"system_prompt_tokens,omitzero"`
+	SharedPrefixTokens int     `yaml:"shared_prefix_tokens,omitempty" json:"shared_prefix_tokens,omitzero"`
+	UserPrefixTokens   *Length `yaml:"user_prefix_tokens,omitempty" json:"user_prefix_tokens,omitempty"`
 	// Users that sessions are drawn from; 0: each session is another user's.
 	Users int `yaml:"users,omitempty" json:"users,omitzero"`
 	// Tool calls, in place of think time before some turns.
@@ -78,10 +79,16 @@ func (s *Sessions) check(field func(string, error)) {
 		n, up int
 	}{
 		{"system_prompt_tokens", s.SystemPromptTokens, MaxTokens}, {"shared_prefix_tokens", s.SharedPrefixTokens, MaxTokens},
-		{"user_prefix_tokens", s.UserPrefixTokens, MaxTokens}, {"users", s.Users, maxUsers},
+		{"users", s.Users, maxUsers},
 	} {
 		if n.n < 0 || n.n > n.up {
 			field("sessions."+n.name, fmt.Errorf("%d is not within 0 and %d", n.n, n.up))
+		}
+	}
+	if u := s.UserPrefixTokens; u != nil {
+		field("sessions.user_prefix_tokens", u.Validate())
+		if u.Dist == FromTrace {
+			field("sessions.user_prefix_tokens", errors.New("a trace does not have it"))
 		}
 	}
 	if t := s.Tool; t != nil {
@@ -135,11 +142,14 @@ func (s *Sessions) describe(think Think) string {
 		n    int
 		name string
 	}{
-		{s.SystemPromptTokens, "system prompt"}, {s.SharedPrefixTokens, "prefix shared by all"}, {s.UserPrefixTokens, "prefix of the user"},
+		{s.SystemPromptTokens, "system prompt"}, {s.SharedPrefixTokens, "prefix shared by all"},
 	} {
 		if p.n > 0 {
 			fmt.Fprintf(&b, ", %s of %d tokens", p.name, p.n)
 		}
+	}
+	if u := s.UserPrefixTokens; u != nil {
+		fmt.Fprintf(&b, ", prefix of the user of %s tokens", strings.TrimPrefix(u.describe(), "exactly "))
 	}
 	if s.Users > 0 {
 		fmt.Fprintf(&b, ", %d users", s.Users)

@@ -24,28 +24,29 @@ func (c *Content) opening(s *Session, spec *Sessions) (system, user string) {
 	if n := spec.SystemPromptTokens; n > 0 {
 		system = c.text(systemText, max(1, c.bare(n)-c.systemUnits)) + prefixedBy(" ", s.System)
 	}
-	shared, own := c.bare(spec.SharedPrefixTokens), c.bare(spec.UserPrefixTokens)
+	prefixes := []piece{
+		{sharedText, c.bare(spec.SharedPrefixTokens)}, {prefixText + int64(s.PrefixPool), c.bare(s.PrefixTokens)}, {userText + s.User, c.bare(s.UserTokens)},
+	}
 	t := &s.Turns[0]
 	var b strings.Builder
-	if t.Text != "" {
-		if shared+own > 0 {
-			b.WriteString(lead)
-			c.appendUnits(&b, sharedText, shared)
-			c.appendUnits(&b, userText+s.User, own)
-			b.WriteByte(' ')
-		}
-		b.WriteString(t.Text)
-		return system, b.String()
+	b.WriteString(lead)
+	put := 0
+	for _, x := range prefixes {
+		c.appendUnits(&b, x.index, x.units)
+		put += x.units
+	}
+	switch {
+	case t.Text != "" && put == 0:
+		return system, t.Text
+	case t.Text != "":
+		return system, b.String() + " " + t.Text
 	}
 	n := t.PromptTokens - spec.SystemPromptTokens
 	units := c.unitsFor(n)
 	if !c.chat && system != "" {
 		units = c.bare(n)
 	}
-	b.WriteString(lead)
-	c.appendUnits(&b, sharedText, shared)
-	c.appendUnits(&b, userText+s.User, own)
-	c.appendUnits(&b, s.First, max(1, units-shared-own))
+	c.appendUnits(&b, s.First, max(1, units-put))
 	return system, b.String()
 }
 

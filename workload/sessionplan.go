@@ -16,8 +16,12 @@ type Session struct {
 	// Index counts sessions from 0, First is the index of the first turn's request:
 	// requests are numbered in planned order, whenever they come.
 	Index, First int64
-	// User who speaks, from 0.
-	User int64
+	// User who speaks, from 0, and the length of the prefix that is the user's own.
+	User       int64
+	UserTokens int
+	// PrefixPool is the shared prefix that the first prompt begins with, from 1, 0 for
+	// none; PrefixTokens is its length.
+	PrefixPool, PrefixTokens int
 	// System prompt, if a trace has it.
 	System string
 	Turns  []Turn
@@ -39,6 +43,12 @@ type Turn struct {
 	At time.Duration
 	// Text to say, if a trace has it; PromptTokens are then not known.
 	Text string
+	// Blocks of BlockTokens each, if a trace has them and prompts are made of them:
+	// PromptTokens are then the whole prompt of every turn.
+	Blocks      []uint64
+	BlockTokens int
+	// KnownTokens of the prompt as planned; see [record.Request].
+	KnownTokens int
 }
 
 // sessionDraws draws sessions. What is drawn for one depends on the seed and its
@@ -47,8 +57,9 @@ type sessionDraws struct {
 	spec    *Sessions
 	turns   *sampler
 	first   *sampler // nil: as the rest
+	user    *sampler // length of users' prefixes; nil without
 	delay   func(*rand.Rand) time.Duration
-	streams [4]sessionStream // of turns, delays, prompts, outputs
+	streams [5]sessionStream // of turns, delays, prompts, outputs; of users' prefixes
 
 	trace    *sessionTrace // nil without one
 	recorded func() (*traceSession, bool, error)
@@ -67,6 +78,7 @@ const (
 	drawDelays
 	drawPrompts
 	drawOutputs
+	drawUsers
 )
 
 // sessionStream is a random source that starts anew at every session.
@@ -110,10 +122,15 @@ func (p *Plan) setSessions() error {
 			return fmt.Errorf("planning the workload: sessions.first_prompt_tokens: %w", err)
 		}
 	}
+	if spec.UserPrefixTokens != nil {
+		if d.user, err = spec.UserPrefixTokens.sampler(); err != nil {
+			return fmt.Errorf("planning the workload: sessions.user_prefix_tokens: %w", err)
+		}
+	}
 	if spec.Tool != nil {
 		d.delay = spec.Tool.Delay.sampler()
 	}
-	for i, purpose := range [...]string{"turns", "delays", "prompt lengths", "output lengths"} {
+	for i, purpose := range [...]string{"turns", "delays", "prompt lengths", "output lengths", "user prefixes"} {
 		d.streams[i].set(p.seed, purpose)
 	}
 	// The lengths of turns are drawn as those of requests are, from other streams.
@@ -134,7 +151,7 @@ func (p *Plan) NextSession() (s Session, ok bool) {
 		return Session{}, false
 	}
 	s = Session{Index: d.next, First: d.request, User: d.next}
-	for i := range d.streams {
+	for i := range d.streams[:drawUsers] {
 		d.streams[i].start(s.Index)
 	}
 	if users := d.spec.Users; users > 0 {
@@ -149,11 +166,37 @@ func (p *Plan) NextSession() (s Session, ok bool) {
 	if !ok {
 		return Session{}, false
 	}
-	d.buffer[0].PromptTokens += d.spec.SystemPromptTokens + d.spec.SharedPrefixTokens + d.spec.UserPrefixTokens
+	if d.user != nil {
+		// Drawn again each time, so that a billion users take no memory.
+		d.streams[drawUsers].start(s.User)
+		s.UserTokens = d.user.draw(d.streams[drawUsers].rand)
+	}
+	s.PrefixPool, s.PrefixTokens = p.prefixes.draw(s.Index)
+	d.buffer[0].PromptTokens += d.spec.SystemPromptTokens + d.spec.SharedPrefixTokens + s.PrefixTokens + s.UserTokens
 	s.Turns, s.System = d.buffer, d.system
+	p.learn(&s)
 	d.next++
 	d.request += int64(len(s.Turns))
 	return s, true
+}
+
+// learn sets what is known of the prompts of a session, histories as planned.
+func (p *Plan) learn(s *Session) {
+	salt, spec := p.spec.CacheSalt, p.spec.Sessions
+	if salt == SaltRequest {
+		return
+	}
+	if p.ReplaysBlocks() {
+		chain := saltOf(&record.Request{Session: s.Index, CacheSalt: salt})
+		for i := range s.Turns {
+			t := &s.Turns[i]
+			t.KnownTokens = p.known.recorded(chain, t.Blocks, t.BlockTokens, t.PromptTokens)
+		}
+		return
+	}
+	if salt != SaltSession {
+		s.Turns[0].KnownTokens = p.known.opening(s, spec.SystemPromptTokens+spec.SharedPrefixTokens, spec.Users > 0)
+	}
 }
 
 // drawSession fills the buffer; false when a trace that has the lengths is over.
@@ -201,19 +244,34 @@ func (p *Plan) nextTurn() (r record.Request, ok bool) {
 		}
 		d.turn, d.history = 0, 0
 	}
-	r = d.current.request(d.turn, p.spec.ExactOutput)
-	r.PromptTokens += d.history
+	r = p.turnOf(&d.current, d.turn, d.history)
 	d.history = r.PromptTokens + r.MaxTokens
 	d.turn++
 	return r, true
 }
 
-// request is the i-th turn from 0 as a request; of its prompt what is new.
-func (s *Session) request(i int, exact bool) record.Request {
-	return record.Request{
+// turnOf is the i-th turn from 0 as a request, after so many tokens were said.
+func (p *Plan) turnOf(s *Session, i, said int) record.Request {
+	t := &s.Turns[i]
+	r := record.Request{
 		Index: s.First + int64(i), Session: s.Index, Turn: i + 1, Turns: len(s.Turns),
-		PromptTokens: s.Turns[i].PromptTokens, MaxTokens: s.Turns[i].MaxTokens, ExactOutput: exact,
+		PromptTokens: t.PromptTokens, MaxTokens: t.MaxTokens, ExactOutput: p.spec.ExactOutput,
+		KnownTokens: t.KnownTokens, Blocks: t.Blocks, BlockTokens: t.BlockTokens, CacheSalt: p.spec.CacheSalt,
 	}
+	if i == 0 || p.ReplaysBlocks() {
+		return r
+	}
+	r.PromptTokens += said
+	if r.CacheSalt != SaltRequest {
+		r.KnownTokens = said - 1 // the last token of a reply is not computed
+	}
+	return r
+}
+
+// ReplaysBlocks reports whether the turns of sessions have the blocks of a trace for
+// prompts, and not what was said before.
+func (p *Plan) ReplaysBlocks() bool {
+	return p.sessions != nil && p.sessions.trace != nil && p.sessions.trace.f.blocks
 }
 
 // clone is the session with turns of its own.
@@ -233,6 +291,10 @@ func (p *Plan) turnBounds() (shortest, longest int) {
 	if d.first != nil {
 		low, high = d.spec.FirstPromptTokens.Bounds()
 	}
-	prefix := d.spec.SharedPrefixTokens + d.spec.UserPrefixTokens
-	return min(shortest, low+prefix), max(longest, high+prefix)
+	least, most := p.prefixes.bounds()
+	if u := d.spec.UserPrefixTokens; u != nil {
+		a, b := u.Bounds()
+		least, most = least+a, most+b
+	}
+	return min(shortest, low+d.spec.SharedPrefixTokens+least), max(longest, high+d.spec.SharedPrefixTokens+most)
 }

@@ -47,7 +47,7 @@ const bytesPerToken = 4
 // Bounds of what is held of a trace whose sessions are mixed with each other.
 const (
 	maxHeldTurns = 5_000_000
-	maxHeldText  = 256 << 20
+	maxHeldText  = 256 << 20 // and blocks, 8 bytes each
 )
 
 // traceSession is a session as recorded.
@@ -64,6 +64,8 @@ type tracePoint struct {
 	at, delay      time.Duration
 	prompt, output int
 	text           string
+	blocks         []uint64
+	blockTokens    int
 }
 
 // openSessions reads the sessions of a trace through.
@@ -121,8 +123,8 @@ func (t *sessionTrace) load() error {
 			all = append(all, s)
 		}
 		turns++
-		if text += len(p.text); turns > maxHeldTurns || text > maxHeldText {
-			return fmt.Errorf("%s: the turns of its sessions are mixed, and more than %d turns or %d MB of text cannot be held: cut the file",
+		if text += len(p.text) + 8*len(p.blocks); turns > maxHeldTurns || text > maxHeldText {
+			return fmt.Errorf("%s: the turns of its sessions are mixed, and more than %d turns or %d MB of text or hash ids cannot be held: cut the file",
 				t.f.trace.File, maxHeldTurns, maxHeldText>>20)
 		}
 	}
@@ -187,6 +189,9 @@ func (g *grouper) point(row *dataset.Row) (tracePoint, error) {
 		return tracePoint{}, nil
 	}
 	p := tracePoint{at: row.At, delay: row.Delay, prompt: row.PromptTokens, output: row.OutputTokens}
+	if g.f.blocks {
+		p.blocks, p.blockTokens = g.f.blocksOf(row)
+	}
 	if p.prompt == dataset.Unknown && g.f.prompt {
 		if p.prompt = estimate(row.Text); p.prompt > 0 {
 			p.text = row.Text
@@ -352,7 +357,7 @@ func (t *sessionTrace) survey() error {
 	s.Span += last
 	s.Failed = failed
 	// Where prompts have the history inside, nearly all are longer than it.
-	if t.cumulative = fit > unfit && !s.Texts; t.cumulative {
+	if t.cumulative = fit > unfit && !s.Texts && !t.f.blocks; t.cumulative {
 		s.Cut = unfit
 	}
 	s.Timing = t.f.timing
@@ -396,7 +401,7 @@ func (t *sessionTrace) bounds() error {
 // turnsOf appends the turns of a recorded session.
 func (t *sessionTrace) turnsOf(turns []Turn, s *traceSession) []Turn {
 	for i, p := range s.points {
-		x := Turn{PromptTokens: p.prompt, MaxTokens: p.output, Text: p.text}
+		x := Turn{PromptTokens: p.prompt, MaxTokens: p.output, Text: p.text, Blocks: p.blocks, BlockTokens: p.blockTokens}
 		if i > 0 {
 			before := &s.points[i-1]
 			if t.cumulative {
@@ -437,6 +442,9 @@ func NewSessionPlan(spec Spec, seed uint64, f *TraceFile) (*Plan, error) {
 	talks.Timing, p.spec.Sessions = t.found.Timing, &talks
 	p.sessions.spec = &talks
 	p.sessions.trace = t
+	if t.found.Texts {
+		p.sharing = nil
+	}
 	if p.sessions.recorded, err = t.open(new(int64)); err != nil {
 		return nil, fmt.Errorf("planning the workload: %w", err)
 	}

@@ -91,8 +91,8 @@ func TestSessionTraces(t *testing.T) {
 			s.PromptTokens, s.OutputTokens, s.Sessions.SystemPromptTokens, s.Sessions.Timing = FixedLength(9), FixedLength(8), 100, AtOnce
 		}, []time.Duration{0, second, 6 * second}, [][]Turn{
 			{{PromptTokens: 109, MaxTokens: 8}, {PromptTokens: 9, MaxTokens: 8}, {PromptTokens: 9, MaxTokens: 8}},
-			{{PromptTokens: 109, MaxTokens: 8}, {PromptTokens: 9, MaxTokens: 8}},
-			{{PromptTokens: 109, MaxTokens: 8}},
+			{{PromptTokens: 109, MaxTokens: 8, KnownTokens: 100}, {PromptTokens: 9, MaxTokens: 8}},
+			{{PromptTokens: 109, MaxTokens: 8, KnownTokens: 100}},
 		}, SessionSummary{}},
 		{"texts, with lengths by estimate", "s.json", shareGPTSessions, closedLoop, nil, [][]Turn{
 			{{PromptTokens: 2, MaxTokens: 2, Text: "abcdefgh"}, {PromptTokens: 1, MaxTokens: 1, Text: "ijkl"}},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -47,8 +48,8 @@ type Spec struct {
 	Prompts *Prompts `yaml:"prompts,omitempty" json:"prompts,omitempty"`
 	// Prefix makes prompts share their beginnings; nil: none do.
 	Prefix *Prefix `yaml:"prefix,omitempty" json:"prefix,omitempty"`
-	// CacheSalt sends a cache_salt (vLLM) that is another in every run ("run"), or for
-	// every request ("request"). Empty sends none.
+	// CacheSalt sends a cache_salt (vLLM) that is another in every run ("run"), for
+	// every session ("session") or for every request ("request"). Empty sends none.
 	CacheSalt string `yaml:"cache_salt,omitempty" json:"cache_salt,omitzero"`
 	// Sessions make multi-turn conversations of the requests.
 	Sessions *Sessions `yaml:"sessions,omitempty" json:"sessions,omitempty"`
@@ -186,19 +187,17 @@ func (s *Spec) checkLengths(field func(string, error)) {
 func (s *Spec) checkSharing(field func(string, error)) {
 	if s.Prefix != nil {
 		s.Prefix.check(field)
-		if s.Sessions != nil {
-			field("prefix", errors.New("sessions have prefixes of their own (sessions.shared_prefix_tokens)"))
-		}
 	}
 	if s.Prompts != nil {
 		s.checkPrompts(field)
 	}
 	switch {
 	case s.CacheSalt == "":
-	case s.CacheSalt != SaltRun && s.CacheSalt != SaltRequest:
-		field("cache_salt", fmt.Errorf("%q is not known: want run or request", s.CacheSalt))
-	case s.Sessions != nil:
-		field("cache_salt", errors.New("sessions take none yet"))
+	case !slices.Contains([]string{SaltRun, SaltSession, SaltRequest}, s.CacheSalt):
+		field("cache_salt", fmt.Errorf("%q is not known: want run, session or request", s.CacheSalt))
+	case s.CacheSalt == SaltSession && s.Sessions == nil && s.PromptTokens.Dist != FromTrace:
+		// A trace may have sessions.
+		field("cache_salt", errors.New("requests are of no session: want run or request"))
 	}
 }
 
@@ -262,7 +261,11 @@ func (s Spec) Describe() string {
 		b.WriteString(s.Trace.describe())
 	}
 	if s.Prefix != nil {
-		b.WriteString(s.Prefix.describe())
+		what := "prompts"
+		if s.Sessions != nil {
+			what = "first prompts"
+		}
+		b.WriteString(s.Prefix.describe(what))
 	}
 	if s.CacheSalt != "" {
 		fmt.Fprintf(&b, "; a cache salt for each %s", s.CacheSalt)

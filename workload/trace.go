@@ -48,8 +48,9 @@ type Trace struct {
 	Dither string `yaml:"dither,omitempty" json:"dither,omitzero"`
 	// HashIDs says what becomes of the blocks of prompts, where rows have their ids:
 	// "replay" makes prompts that share exactly those, each row a request of its own,
-	// at its own time; "ignore" leaves them out. Empty replays them unless rows are
-	// turns of sessions, whose histories they are.
+	// at its own time; "sessions" makes the same prompts, of turns that wait for each
+	// other as those of sessions do; "ignore" leaves them out. Empty replays them
+	// unless rows are turns of sessions, whose histories they are.
 	HashIDs string `yaml:"hash_ids,omitempty" json:"hash_ids,omitzero"`
 	// BlockSize is how many tokens an id stands for, where the file does not say and
 	// the format's own is wrong.
@@ -77,8 +78,9 @@ const (
 
 // What becomes of hash ids.
 const (
-	ReplayBlocks = "replay"
-	IgnoreBlocks = "ignore"
+	ReplayBlocks  = "replay"
+	SessionBlocks = "sessions"
+	IgnoreBlocks  = "ignore"
 )
 
 // maxScale bounds factors: more is a typing error.
@@ -98,8 +100,8 @@ func (t *Trace) check(field func(string, error)) {
 			field("trace.dither", fmt.Errorf("%q is neither quantum nor a duration above 0", t.Dither))
 		}
 	}
-	if h := t.HashIDs; h != "" && h != ReplayBlocks && h != IgnoreBlocks {
-		field("trace.hash_ids", fmt.Errorf("%q is neither replay nor ignore", h))
+	if h := t.HashIDs; h != "" && h != ReplayBlocks && h != SessionBlocks && h != IgnoreBlocks {
+		field("trace.hash_ids", fmt.Errorf("%q is none of replay, sessions, ignore", h))
 	}
 	if t.BlockSize != 0 {
 		field("trace.block_size_tokens", checkTokens(t.BlockSize))
@@ -132,8 +134,11 @@ func (t *Trace) describe() string {
 			d += " by " + t.Dither
 		}
 	}
-	if t.HashIDs == IgnoreBlocks {
+	switch t.HashIDs {
+	case IgnoreBlocks:
 		d += ", its blocks not replayed"
+	case SessionBlocks:
+		d += ", turns with the recorded blocks for prompts"
 	}
 	if t.Scale != nil {
 		d += fmt.Sprintf(", rate times %v by %s", t.Scale.Factor, t.Scale.By)

@@ -72,15 +72,29 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 
 // setBlocks decides whether prompts are of the blocks of the trace.
 func (f *TraceFile) setBlocks(spec *Spec) error {
-	f.blocks = f.Summary.Blocks > 0 && f.prompt && f.trace.HashIDs != IgnoreBlocks && spec.Sessions == nil &&
-		(f.trace.HashIDs == ReplayBlocks || !f.HasSessions())
+	how, talks := f.trace.HashIDs, spec.Sessions
+	switch has := f.Summary.Blocks > 0 && f.prompt; how {
+	case "":
+		f.blocks = has && talks == nil && !f.HasSessions()
+	case ReplayBlocks:
+		f.blocks = has && talks == nil
+	case SessionBlocks:
+		f.blocks = has && (talks == nil || talks.FollowTrace())
+	}
+	wanted := how == ReplayBlocks || how == SessionBlocks
 	switch {
-	case f.trace.HashIDs == ReplayBlocks && f.Summary.Blocks == 0:
+	case wanted && f.Summary.Blocks == 0:
 		return errors.New("trace.hash_ids: no row has any")
-	case f.trace.HashIDs == ReplayBlocks && !f.prompt:
+	case wanted && !f.prompt:
 		return errors.New("trace.hash_ids: prompts are of another length than the trace's")
-	case f.trace.HashIDs == ReplayBlocks && spec.Sessions != nil:
-		return errors.New("trace.hash_ids: turns of sessions share their histories, not the recorded blocks")
+	case how == ReplayBlocks && talks != nil:
+		return errors.New("trace.hash_ids: replay is of single requests; turns of sessions have the recorded blocks with trace.hash_ids: sessions")
+	case how == SessionBlocks && !f.blocks:
+		return errors.New("trace.hash_ids: sessions is of the trace's own (sessions.turns: {dist: trace}); these share their histories")
+	case how == SessionBlocks && !f.HasSessions():
+		return errors.New("trace.hash_ids: no row is a later turn of a session: want replay")
+	case f.blocks && talks != nil && (talks.SystemPromptTokens > 0 || talks.SharedPrefixTokens > 0 || talks.UserPrefixTokens != nil):
+		return errors.New("sessions: the trace says by its hash_ids what prompts share: no prefix and no system prompt is put before them")
 	case f.blocks && spec.Prefix != nil:
 		return errors.New("prefix: the trace says by its hash_ids what prompts share; trace.hash_ids: ignore leaves that out")
 	}
@@ -262,14 +276,19 @@ type traceFileBlocks struct{ traceFileRows }
 
 // Blocks implements [blockRows].
 func (r *traceFileBlocks) Blocks() ([]uint64, int) {
-	if len(r.row.HashIDs) == 0 {
+	return r.f.blocksOf(r.row)
+}
+
+// blocksOf are what the hash ids of a row stand for.
+func (f *TraceFile) blocksOf(row *dataset.Row) (blocks []uint64, tokens int) {
+	if len(row.HashIDs) == 0 {
 		return nil, 0
 	}
-	blocks := make([]uint64, len(r.row.HashIDs))
+	blocks = make([]uint64, len(row.HashIDs))
 	for i := range blocks {
-		blocks[i] = r.row.BlockSeed(r.f.seed, i)
+		blocks[i] = row.BlockSeed(f.seed, i)
 	}
-	return blocks, r.row.BlockSize
+	return blocks, row.BlockSize
 }
 
 // Next implements [Rows]. A failed row has no lengths.

@@ -268,12 +268,13 @@ func (r *run) prepare(ctx context.Context, f real.Features) (*workload.Plan, *wo
 		return plan, content, err
 	}
 	shortest, longest := plan.PromptBounds()
+	talks := plan.Spec().Sessions
 	content, err := workload.Calibrate(ctx, r.target, workload.CalibrateOptions{
-		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat() && spec.Sessions == nil, Lengths: []int{shortest, longest},
+		Chat: r.target.IsChat(), TokenIDs: !r.target.IsChat() && (talks == nil || plan.ReplaysBlocks()), Lengths: []int{shortest, longest},
 		Nonce: r.target.RunID(), Reuse: spec.ReusePrompts,
 	})
-	if err == nil && spec.Sessions != nil {
-		err = content.FitSystem(ctx, r.target, spec.Sessions.SystemPromptTokens)
+	if err == nil && talks != nil {
+		err = content.FitSystem(ctx, r.target, talks.SystemPromptTokens)
 	}
 	if err != nil {
 		return nil, nil, &real.TargetError{Text: "calibrating the prompt length: " + err.Error(), Err: err}
@@ -443,14 +444,14 @@ func (r *run) storeClock() error { return r.writer.AppendClock(r.target.TakeCloc
 func loop(p *workload.Plan) sched.Config {
 	s := p.Spec()
 	if !s.Open() {
-		c := sched.Config{Concurrency: s.Concurrency, Ramp: int64(s.Ramp)}
+		c := sched.Config{Concurrency: s.Concurrency, Ramp: int64(s.Ramp), Due: p.Due}
 		if !s.ThinkTime.IsZero() && s.Sessions == nil {
 			c.Think = func() int64 { return int64(p.ThinkTime()) }
 		}
 		return c
 	}
 	arrivals := p.Arrivals()
-	return sched.Config{Gap: func() int64 { return int64(arrivals.Next()) }, MaxInFlight: s.Arrival.MaxInFlight}
+	return sched.Config{Gap: func() int64 { return int64(arrivals.Next()) }, MaxInFlight: s.Arrival.MaxInFlight, Due: p.Due}
 }
 
 // stageName is short and says the load: "concurrency 16", "rate 4/s".

@@ -57,11 +57,11 @@ func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...an
 	spec.Trace, c.Workload.Trace = &t, &t
 	apart := t.Scale != nil && t.Scale.By != workload.Compression
 	switch whole := spec.Sessions == nil && spec.PromptTokens.Dist == workload.FromTrace && t.HashIDs != workload.ReplayBlocks && f.HasSessions(); {
-	case whole && apart:
+	case whole && apart && t.HashIDs != workload.SessionBlocks:
 		say("note: its rows are turns of sessions, which %s takes apart: they are replayed as single requests", t.Scale.By)
 	case whole:
 		say("note: its rows are turns of sessions, and are replayed as such: a turn waits for the end of the one before. " +
-			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1" + orBlocks(f))
+			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1" + orBlocks(f, t.HashIDs))
 		spec.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
 	}
 	if spec.Sessions.FollowTrace() {
@@ -77,12 +77,12 @@ func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...an
 	return plan, nil
 }
 
-// orBlocks names the other way to replay rows that have hash ids.
-func orBlocks(f *workload.TraceFile) string {
-	if f.Summary.Blocks == 0 {
+// orBlocks names the other ways to replay rows that have hash ids.
+func orBlocks(f *workload.TraceFile, hashIDs string) string {
+	if f.Summary.Blocks == 0 || hashIDs != "" {
 		return ""
 	}
-	return "; for single requests that share the recorded blocks: --set workload.trace.hash_ids=replay"
+	return "; for single requests that share the recorded blocks: --set workload.trace.hash_ids=replay; for turns that do, in place of histories: --set workload.trace.hash_ids=sessions"
 }
 
 // drawSessions makes the plan of a workload whose sessions are those of a trace.

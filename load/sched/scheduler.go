@@ -48,6 +48,10 @@ type Config struct {
 	// before. first is when the first turn of the session was scheduled. ok is false
 	// if r was the last. It is called when r ends, and must not block.
 	After func(r *record.Request, first, ended record.Stamp) (next record.Request, at record.Stamp, ok bool)
+
+	// Due is told of each request that is due: when it is given out to be sent, or
+	// given back by [Scheduler.Stop]. It must not block. nil is nobody.
+	Due func(r *record.Request)
 }
 
 func (c Config) check() error {
@@ -211,12 +215,13 @@ func (s *Scheduler) Stop(now record.Stamp, out []Action) []Action {
 		if turn {
 			out = append(out, Action{Request: s.turns.pop(), Scheduled: at, Slot: NoSlot})
 			s.sessions--
-			continue
+		} else {
+			if s.full() {
+				s.held++
+			}
+			out = append(out, s.take(at, NoSlot))
 		}
-		if s.full() {
-			s.held++
-		}
-		out = append(out, s.take(at, NoSlot))
+		s.due(&out[len(out)-1].Request)
 	}
 	s.sessions -= s.turns.clear()
 	s.have, s.stopped = false, true
@@ -321,9 +326,16 @@ func (s *Scheduler) release(now record.Stamp, out []Action) []Action {
 		}
 		s.given++
 		out = append(out, a)
+		s.due(&out[len(out)-1].Request)
 		if !turn && s.full() {
 			s.fullSince = now
 		}
+	}
+}
+
+func (s *Scheduler) due(r *record.Request) {
+	if s.cfg.Due != nil {
+		s.cfg.Due(r)
 	}
 }
 
