@@ -30,7 +30,7 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 		fmt.Fprintf(&b, "prefixes      %.1f %% of %d blocks hit in an infinite cache\n", 100*s.Hits, s.Blocks)
 		printFit(&b, &s.Fits)
 	}
-	if s := d.Sharing; s != nil {
+	if s := d.Sharing; s != nil && d.Profile.Sessions == nil {
 		fmt.Fprintf(&b, "sharing       an infinite prefix cache finds %.1f %% of these prompt tokens, in blocks of %d\n", 100*s.HitRate(), s.BlockSize)
 	}
 	p := &d.Profile

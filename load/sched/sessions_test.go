@@ -306,3 +306,34 @@ func TestSessionInvariants(t *testing.T) {
 		}
 	})
 }
+
+// TestDue: whoever asks is told of every request that is given out or given back,
+// once and in the order of what is sent; later turns too.
+func TestDue(t *testing.T) {
+	var told []int64
+	n := int64(0)
+	next := SourceFunc(func() (record.Request, bool) { n++; return record.Request{Index: n, Session: n, Turn: 1}, true })
+	s, err := New(Config{
+		Gap: func() int64 { return 10 }, MaxInFlight: 1,
+		After: func(r *record.Request, _, ended record.Stamp) (record.Request, record.Stamp, bool) {
+			return record.Request{Index: 100 + r.Index, Session: r.Session, Turn: 2}, ended, r.Turn == 1
+		},
+		Due: func(r *record.Request) { told = append(told, r.Index) },
+	}, next)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := s.Start(1, nil)
+	out = s.Wake(11, out)
+	out = s.Wake(25, out) // held back
+	out = s.Ended(26, out[0].Slot, out)
+	out = s.Ended(27, out[1].Slot, out)
+	out = s.Stop(45, out)
+	var given []int64
+	for _, a := range out {
+		given = append(given, a.Request.Index)
+	}
+	if want := []int64{1, 101, 2, 3, 4}; !slices.Equal(told, want) || !slices.Equal(given, want) {
+		t.Errorf("told of %v, given %v, want %v", told, given, want)
+	}
+}
