@@ -15,8 +15,8 @@ import (
 //
 //   - Thinning keeps each row with a probability: what one server of several would
 //     see. Lengths and the shape of the day stay, bursts get milder.
-//   - Compression divides all times: bursts and correlations get shorter with the
-//     gaps between them; think times do not.
+//   - Compression divides all times, the recorded delays of later turns too: bursts
+//     and correlations get shorter with the gaps between them.
 //   - Superposition lays copies shifted in time over each other: more of the same
 //     users; the coefficient of variation falls towards that of Poisson.
 
@@ -60,6 +60,7 @@ func (c *compressed) Next() (*Row, error) {
 	row, err := c.src.Next()
 	if err == nil {
 		row.At = time.Duration(float64(row.At) / c.factor)
+		row.Delay = time.Duration(float64(row.Delay) / c.factor)
 	}
 	return row, err
 }

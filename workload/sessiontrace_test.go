@@ -104,6 +104,15 @@ func TestSessionTraces(t *testing.T) {
 			{{PromptTokens: 1, MaxTokens: 3, Text: "cc"}},
 		}, SessionSummary{Sessions: 2, MaxTurns: 2, Timing: ByDelays, Texts: true,
 			TraceSummary: TraceSummary{Rows: 3, Span: 250 * time.Millisecond, ShortestPrompt: 1, LongestPrompt: 1, ShortestOutput: 3, LongestOutput: 7}}},
+		{"recorded delays, compressed", "m.jsonl", aiperfSessions, func(s *Spec) { s.Trace.Scale = &TraceScale{Compression, 2.5} }, []time.Duration{0, 100 * time.Millisecond}, [][]Turn{
+			{{PromptTokens: 1, MaxTokens: 6, Text: "aaaa"}, {PromptTokens: 1, MaxTokens: 7, Text: "bbbb", Delay: 600 * time.Millisecond}},
+			{{PromptTokens: 1, MaxTokens: 3, Text: "cc"}},
+		}, SessionSummary{}},
+		{"recorded times, compressed", "burst.csv", burstSessions, func(s *Spec) { s.Trace.AnySpan, s.Trace.Scale = true, &TraceScale{Compression, 2} }, []time.Duration{0, second / 2, 19 * second / 2}, [][]Turn{
+			{{PromptTokens: 100, MaxTokens: 40}, {PromptTokens: 20, MaxTokens: 50, At: 4 * second}},
+			{{PromptTokens: 100, MaxTokens: 40}, {PromptTokens: 10, MaxTokens: 10, At: 8500 * time.Millisecond}},
+			{{PromptTokens: 77, MaxTokens: 5}},
+		}, SessionSummary{}},
 		{"by session ids, some of it cut", "burst.csv", burstSessions, func(s *Spec) { s.Trace.AnySpan = true }, []time.Duration{0, second, 19 * second}, [][]Turn{
 			{{PromptTokens: 100, MaxTokens: 40}, {PromptTokens: 20, MaxTokens: 50, At: 8 * second}},
 			{{PromptTokens: 100, MaxTokens: 40}, {PromptTokens: 10, MaxTokens: 10, At: 17 * second}},

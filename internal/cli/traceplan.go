@@ -94,6 +94,9 @@ func (c *config) drawSessions(spec workload.Spec, f *workload.TraceFile, say fun
 	c.Workload.Sessions = plan.Spec().Sessions
 	got := plan.SessionTrace()
 	say("trace: %d sessions of %.3g turns on average, at most %d", got.Sessions, float64(got.Rows)/float64(got.Sessions), got.MaxTurns)
+	if s := spec.Trace.Scale; s != nil && spec.ThinkTime.IsZero() && plan.Spec().Sessions.Timing != workload.AtOnce {
+		say("note: the recorded %s of later turns are divided by %v too, as all times of the trace are", plan.Spec().Sessions.Timing, s.Factor)
+	}
 	for _, n := range []struct {
 		n    int64
 		text string
