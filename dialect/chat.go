@@ -63,25 +63,50 @@ func (w *bodyWriter) messages(p *record.Prompt) error {
 		return errNoPrompt
 	case len(p.Messages) == 0:
 		w.b = append(w.b, '[')
-		w.message("user", p.Text)
+		w.message(&record.Message{Role: "user", Content: p.Text})
 		w.b = append(w.b, ']')
 		return nil
 	}
 	w.b = append(w.b, '[')
-	for i, m := range p.Messages {
+	for i := range p.Messages {
 		if i > 0 {
 			w.b = append(w.b, ',')
 		}
-		w.message(m.Role, m.Content)
+		w.message(&p.Messages[i])
 	}
 	w.b = append(w.b, ']')
 	return nil
 }
 
-func (w *bodyWriter) message(role, content string) {
+func (w *bodyWriter) message(m *record.Message) {
 	w.b = append(w.b, `{"role":`...)
-	w.b = appendString(w.b, role)
+	w.b = appendString(w.b, m.Role)
 	w.b = append(w.b, `,"content":`...)
-	w.b = appendString(w.b, content)
+	if m.Content == "" && len(m.ToolCalls) > 0 {
+		w.b = append(w.b, "null"...) // as servers have it
+	} else {
+		w.b = appendString(w.b, m.Content)
+	}
+	for i, c := range m.ToolCalls {
+		if i == 0 {
+			w.b = append(w.b, `,"tool_calls":[`...)
+		} else {
+			w.b = append(w.b, ',')
+		}
+		w.b = append(w.b, `{"id":`...)
+		w.b = appendString(w.b, c.ID)
+		w.b = append(w.b, `,"type":"function","function":{"name":`...)
+		w.b = appendString(w.b, c.Function.Name)
+		w.b = append(w.b, `,"arguments":`...)
+		w.b = appendString(w.b, c.Function.Arguments)
+		w.b = append(w.b, "}}"...)
+	}
+	if len(m.ToolCalls) > 0 {
+		w.b = append(w.b, ']')
+	}
+	if m.ToolCallID != "" {
+		w.b = append(w.b, `,"tool_call_id":`...)
+		w.b = appendString(w.b, m.ToolCallID)
+	}
 	w.b = append(w.b, '}')
 }

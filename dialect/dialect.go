@@ -58,9 +58,11 @@ type Reader interface {
 	// Collect makes the reader keep the answer text of the replies to come, for the
 	// next turn of a session. Answer is that of the first choice so far: the text
 	// that TextBytes counts as answer, without reasoning, refusals and tool calls. It
-	// ends at 16 MB, and is valid until the next call of any other method.
+	// ends at 16 MB, and is valid until the next call of any other method. ToolCalls
+	// are those of the first choice so far, as the server wrote them.
 	Collect()
 	Answer() []byte
+	ToolCalls() []record.ToolCall
 }
 
 // All lists the dialects, the default first.

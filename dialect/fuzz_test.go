@@ -126,6 +126,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two []byte) {
 		for _, d := range All() {
 			r := d.NewReader()
+			r.Collect()
 			var a record.Attempt
 			for _, data := range [][]byte{one, two} {
 				e := record.Event{Flags: record.FlagKernel}
@@ -135,6 +136,9 @@ func FuzzReader(f *testing.F) {
 			var e record.Event
 			if err := r.Whole(one, &e, &a); err == nil {
 				checkEvent(t, e, &a)
+			}
+			if n := len(r.ToolCalls()); n > maxCalls {
+				t.Fatalf("%d tool calls", n)
 			}
 		}
 	})

@@ -21,6 +21,7 @@ type openaiReader struct {
 	// collect keeps the answer of the first choice.
 	collect bool
 	said    []byte
+	calls   []record.ToolCall
 }
 
 // maxAnswer is how much of an answer is kept.
@@ -60,7 +61,7 @@ type choiceState struct {
 func (r *openaiReader) Reset() {
 	r.choices = r.choices[:0]
 	r.continuous, r.mixed = false, false
-	r.said = r.said[:0]
+	r.said, r.calls = r.said[:0], nil
 }
 
 // Event reads one frame. See [Reader].
@@ -92,6 +93,7 @@ func (r *openaiReader) Event(name, data []byte, e *record.Event, a *record.Attem
 		return false
 	}
 	r.content(&c, e, a)
+	r.keepCalls(&c, data)
 	first := r.first(&c)
 	e.Tokens = clamp32(r.tokens(&c, first))
 	r.usage(&c, e, a)
@@ -119,6 +121,7 @@ func (r *openaiReader) Whole(body []byte, e *record.Event, a *record.Attempt) er
 		return errors.New("the reply has no choices")
 	}
 	r.content(&c, e, a)
+	r.keepCalls(&c, body)
 	own, known := c.ownTokens(c.generated(r.answer(&c)))
 	switch {
 	case c.usage.ok:

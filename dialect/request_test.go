@@ -29,6 +29,18 @@ func TestAppendRequest(t *testing.T) {
 			`{"model":"tiny","messages":[{"role":"system","content":"be"},{"role":"user","content":"hi"}],"max_tokens":128,"ignore_eos":true,"min_tokens":128,"temperature":0.7,"n":2,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`, "",
 		},
 		{
+			"tool calls", Chat{},
+			record.Request{MaxTokens: 1, Prompt: record.Prompt{Messages: []record.Message{
+				{Role: "user", Content: "hi"},
+				{Role: "assistant", ToolCalls: []record.ToolCall{
+					{ID: "a", Function: record.Function{Name: "f", Arguments: `{"x":"y"}`}}, {ID: "b", Function: record.Function{Name: "g", Arguments: "{}"}}}},
+				{Role: "tool", Content: "1", ToolCallID: "a"}, {Role: "tool", Content: "2", ToolCallID: "b"},
+			}}}, Options{Model: "tiny"},
+			`{"model":"tiny","messages":[{"role":"user","content":"hi"},{"role":"assistant","content":null,"tool_calls":[` +
+				`{"id":"a","type":"function","function":{"name":"f","arguments":"{\"x\":\"y\"}"}},{"id":"b","type":"function","function":{"name":"g","arguments":"{}"}}]},` +
+				`{"role":"tool","content":"1","tool_call_id":"a"},{"role":"tool","content":"2","tool_call_id":"b"}],"max_tokens":1,"temperature":0,"stream":false}`, "",
+		},
+		{
 			"chat from text, not streamed", Chat{},
 			record.Request{MaxTokens: 1, Prompt: text}, Options{Model: "tiny", IncludeUsage: true},
 			`{"model":"tiny","messages":[{"role":"user","content":"say \"hi\"\n"}],"max_tokens":1,"temperature":0,"stream":false}`, "",

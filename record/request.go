@@ -4,6 +4,22 @@ package record
 type Message struct {
 	Role    string `json:"role"`
 	Content string `json:"content"`
+	// ToolCalls of an assistant, each answered by a message of the role tool, whose
+	// ToolCallID names it.
+	ToolCalls  []ToolCall `json:"tool_calls,omitempty"`
+	ToolCallID string     `json:"tool_call_id,omitempty"`
+}
+
+// ToolCall is a function that the model wants called.
+type ToolCall struct {
+	ID       string   `json:"id"`
+	Function Function `json:"function"`
+}
+
+// Function is its name and its arguments, a JSON object as text.
+type Function struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
 }
 
 // Prompt is the content of a request. Exactly one of its fields is set.

@@ -23,6 +23,8 @@ type conversation struct {
 	// said so far, in tokens: the latest prompt and its reply, as the server counted
 	// them, or as planned if it does not.
 	said int
+	// known of what was said to a prefix cache that forgets nothing.
+	known int
 	// What was said: messages of a chat, else one text.
 	messages []record.Message
 	text     string
@@ -43,8 +45,8 @@ func (c *Conversations) Next() (record.Request, bool) {
 		return record.Request{}, false
 	}
 	talk := &conversation{s: s.clone()}
-	r := c.plan.turnOf(&talk.s, 0, 0)
-	talk.said = r.PromptTokens + r.MaxTokens
+	r := c.plan.turnOf(&talk.s, 0, 0, 0)
+	talk.planned(&r)
 	switch {
 	case c.content == nil:
 	case c.plan.ReplaysBlocks():
@@ -70,8 +72,14 @@ func (c *Conversations) talk(session int64) *conversation {
 // Replied tells of the usage of a turn that has completed, nil if the server told
 // none: the length of what was said so far. Call it before After.
 func (c *Conversations) Replied(r *record.Request, u *record.Usage) {
-	if talk := c.talk(r.Session); talk != nil && u != nil && u.PromptTokens > 0 {
-		talk.said = u.PromptTokens + u.CompletionTokens
+	talk := c.talk(r.Session)
+	if talk == nil || u == nil || u.PromptTokens < 1 {
+		return
+	}
+	talk.said = u.PromptTokens + u.CompletionTokens - u.ReasoningTokens
+	talk.known = talk.said - 1
+	if u.ReasoningTokens > 0 {
+		talk.known = u.PromptTokens // what follows was said after other words
 	}
 }
 
@@ -85,8 +93,8 @@ func (c *Conversations) After(r *record.Request, first, ended record.Stamp) (nex
 		return record.Request{}, 0, false
 	}
 	t := &talk.s.Turns[r.Turn]
-	next = c.plan.turnOf(&talk.s, r.Turn, talk.said)
-	talk.said = next.PromptTokens + next.MaxTokens
+	next = c.plan.turnOf(&talk.s, r.Turn, talk.said, talk.known)
+	talk.planned(&next)
 	if c.content != nil && !c.plan.ReplaysBlocks() {
 		talk.ask(&next)
 		c.content.salt(&next)
@@ -95,6 +103,13 @@ func (c *Conversations) After(r *record.Request, first, ended record.Stamp) (nex
 		return next, first.Add(t.At), true
 	}
 	return next, ended.Add(t.Delay), true
+}
+
+// planned notes what will have been said after a turn, if all goes as planned. The
+// last token of a reply is not computed.
+func (k *conversation) planned(r *record.Request) {
+	k.said = r.PromptTokens + r.MaxTokens
+	k.known = k.said - 1
 }
 
 // ask takes an estimate of a text's length away: none was asked for.
@@ -112,8 +127,9 @@ func (c *Conversations) Over(session int64) {
 }
 
 // Fill makes the prompt of a turn that After gave, from the reply to the one before
-// it. The prompt is to be used before the next call for the session.
-func (c *Conversations) Fill(r *record.Request, reply string) {
+// it: its text and its tool calls. The prompt is to be used before the next call for
+// the session.
+func (c *Conversations) Fill(r *record.Request, reply record.Message) {
 	talk := c.talk(r.Session)
 	if talk == nil || c.content == nil {
 		return
@@ -125,32 +141,6 @@ func (c *Conversations) Fill(r *record.Request, reply string) {
 	t := &talk.s.Turns[r.Turn-1]
 	talk.add(c.content, reply, c.content.later(r.Index, t))
 	r.Prompt = talk.prompt()
-}
-
-// begin says what the session begins with.
-func (k *conversation) begin(c *Content, spec *Sessions) {
-	system, user := c.opening(&k.s, spec)
-	if !c.chat {
-		k.text = system + user
-		return
-	}
-	if system != "" {
-		k.messages = append(k.messages, record.Message{Role: "system", Content: system})
-	}
-	k.messages = append(k.messages, record.Message{Role: "user", Content: user})
-}
-
-// add says a reply and what the user says then.
-func (k *conversation) add(c *Content, reply, user string) {
-	if !c.chat {
-		k.text += reply + user
-		return
-	}
-	k.messages = append(k.messages, record.Message{Role: "assistant", Content: reply}, record.Message{Role: "user", Content: user})
-}
-
-func (k *conversation) prompt() record.Prompt {
-	return record.Prompt{Messages: k.messages, Text: k.text}
 }
 
 // Hashes are the chained hashes of the blocks of a turn's prompt, and of its reply

@@ -50,7 +50,7 @@ func (p *Plan) sampleSessions(s *Sample, n int, times arrival.Process) {
 		s.Turns = append(s.Turns, len(one.Turns))
 		said := 0
 		for i := range one.Turns {
-			r := p.turnOf(&one, i, said)
+			r := p.turnOf(&one, i, said, said-1)
 			p.Due(&r)
 			s.Prompts, s.Outputs = append(s.Prompts, r.PromptTokens), append(s.Outputs, r.MaxTokens)
 			s.PromptTokens += int64(r.PromptTokens)

@@ -265,7 +265,7 @@ func TestConversations(t *testing.T) {
 				t.Fatalf("asks for %d and %d tokens, want %d and %d", next.PromptTokens, next.MaxTokens, want, turn.MaxTokens)
 			}
 			reply := fmt.Sprintf(" reply-%d-%d", id, was.r.Turn)
-			c.Fill(&next, reply)
+			c.Fill(&next, record.Message{Content: reply})
 			now := flat(next.Prompt)
 			rest, found := strings.CutPrefix(now, was.prompt+reply)
 			if !found || strings.TrimSpace(rest) == "" {

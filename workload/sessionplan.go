@@ -244,14 +244,15 @@ func (p *Plan) nextTurn() (r record.Request, ok bool) {
 		}
 		d.turn, d.history = 0, 0
 	}
-	r = p.turnOf(&d.current, d.turn, d.history)
+	r = p.turnOf(&d.current, d.turn, d.history, d.history-1)
 	d.history = r.PromptTokens + r.MaxTokens
 	d.turn++
 	return r, true
 }
 
-// turnOf is the i-th turn from 0 as a request, after so many tokens were said.
-func (p *Plan) turnOf(s *Session, i, said int) record.Request {
+// turnOf is the i-th turn from 0 as a request, after so many tokens were said, of
+// which so many are known from the start on.
+func (p *Plan) turnOf(s *Session, i, said, known int) record.Request {
 	t := &s.Turns[i]
 	r := record.Request{
 		Index: s.First + int64(i), Session: s.Index, Turn: i + 1, Turns: len(s.Turns),
@@ -263,7 +264,7 @@ func (p *Plan) turnOf(s *Session, i, said int) record.Request {
 	}
 	r.PromptTokens += said
 	if r.CacheSalt != SaltRequest {
-		r.KnownTokens = said - 1 // the last token of a reply is not computed
+		r.KnownTokens = known
 	}
 	return r
 }

@@ -146,7 +146,7 @@ func TestSessionSharing(t *testing.T) {
 				next, _, more := said.After(&r, 1, 2)
 				twin, _, _ = hashed.After(&twin, 1, 2)
 				if ok = more; ok {
-					said.Fill(&next, text)
+					said.Fill(&next, record.Message{Content: text})
 				}
 				r = next
 			}
@@ -306,7 +306,7 @@ func TestSessionBlocks(t *testing.T) {
 			var next record.Request
 			c.Replied(&r, &record.Usage{PromptTokens: 500, CompletionTokens: 500})
 			if next, _, ok = c.After(&r, 1, 2); ok {
-				c.Fill(&next, "what the server said")
+				c.Fill(&next, record.Message{Content: "what the server said"})
 			}
 			r = next
 		}

@@ -37,7 +37,7 @@ func (s *sampleSource) next() (r record.Request, rest time.Duration, ok bool) {
 	if s.last != nil {
 		var at record.Stamp
 		if r, at, ok = s.talks.After(s.last, 0, 0); ok {
-			s.talks.Fill(&r, fmt.Sprintf(" [reply of up to %d tokens]", s.last.MaxTokens))
+			s.talks.Fill(&r, record.Message{Content: fmt.Sprintf(" [reply of up to %d tokens]", s.last.MaxTokens)})
 			s.last, rest = &r, time.Duration(at)
 			return r, rest, true
 		}

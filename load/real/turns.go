@@ -63,13 +63,13 @@ func (r *Runner) endTurn(now record.Stamp, d *due, x *exchange, out []sched.Acti
 	out = r.sched.Ended(now, d.Slot, out)
 	if p := r.following; p != nil {
 		r.streams.Add(1)
-		go r.prepare(p, string(x.reader.Answer()))
+		go r.prepare(p, record.Message{Content: string(x.reader.Answer()), ToolCalls: x.reader.ToolCalls()})
 	}
 	return out
 }
 
 // prepare builds the body of a later turn.
-func (r *Runner) prepare(p *promise, reply string) {
+func (r *Runner) prepare(p *promise, reply record.Message) {
 	defer r.streams.Done()
 	defer close(p.ready)
 	r.talks.Fill(&p.r, reply)

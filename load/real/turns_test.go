@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/assay-bench/assay/dialect"
 	"github.com/assay-bench/assay/internal/clock"
 	"github.com/assay-bench/assay/load/sched"
@@ -27,6 +29,8 @@ type echo struct {
 	mu    sync.Mutex
 	asked map[string][]record.Message // by request id
 	fails func(messages int) bool
+	// deltas of the answer, in place of the words.
+	deltas func(asked []record.Message) []string
 }
 
 // of is what a request asked.
@@ -59,6 +63,14 @@ func (s *echo) serve(c net.Conn, br *bufio.Reader) {
 			return
 		}
 		fmt.Fprint(c, streamHead)
+		if s.deltas != nil {
+			for _, d := range s.deltas(chat.Messages) {
+				fmt.Fprint(c, chunked(`data: {"choices":[{"index":0,"delta":`+d+`,"finish_reason":null}]}`+"\n\n"))
+			}
+			fmt.Fprint(c, chunked(`data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\n"+
+				`data: {"choices":[],"usage":{"prompt_tokens":50,"completion_tokens":20,"completion_tokens_details":{"reasoning_tokens":9}}}`+"\n\ndata: [DONE]\n\n")+"0\r\n\r\n")
+			continue
+		}
 		for _, word := range strings.SplitAfter("reply \\\"to\\\" "+id, " ") { // escapes on purpose
 			fmt.Fprint(c, chunked(`data: {"choices":[{"index":0,"delta":{"content":"`+word+`"},"finish_reason":null}]}`+"\n\n"))
 		}
@@ -146,7 +158,7 @@ func TestSessions(t *testing.T) {
 						later++
 						before := list[i-1]
 						said := s.of(before.ID)
-						if !slices.Equal(asked[:len(said)], said) || asked[len(said)] != (record.Message{Role: "assistant", Content: `reply "to" ` + before.ID}) {
+						if !cmp.Equal(asked[:len(said)], said) || !cmp.Equal(asked[len(said)], record.Message{Role: "assistant", Content: `reply "to" ` + before.ID}) {
 							t.Fatalf("turn %d of session %d does not go on from what was said: %q", a.Turn, id, asked)
 						}
 						if want := before.Ended.Add(think); a.Scheduled != want {
@@ -186,6 +198,62 @@ func TestSessionsAbandoned(t *testing.T) {
 	}
 	if third < 20 {
 		t.Errorf("only %d sessions were abandoned", third)
+	}
+}
+
+// TestSessionsOfTools: whatever is answered, what is asked next is a conversation that
+// a strict server takes: tool calls in whole and answered, no reasoning, no empty
+// messages, users and assistants in turn.
+func TestSessionsOfTools(t *testing.T) {
+	s := &echo{deltas: func(asked []record.Message) []string {
+		switch len(asked) {
+		case 1: // two calls in pieces, and no text
+			return []string{`{"role":"assistant","content":null}`, `{"reasoning":"hm"}`,
+				`{"tool_calls":[{"index":0,"id":"a","type":"function","function":{"name":"look","arguments":""}}]}`,
+				`{"tool_calls":[{"index":0,"function":{"arguments":"{\"at\":"}}]}`, `{"tool_calls":[{"index":0,"function":{"arguments":"1}"}}]}`,
+				`{"tool_calls":[{"index":1,"id":"b","type":"function","function":{"name":"see","arguments":"{}"}}]}`}
+		case 4: // text and a call that is cut off
+			return []string{`{"content":"well"}`, `{"tool_calls":[{"index":0,"id":"c","function":{"name":"look","arguments":"{\"at"}}]}`}
+		}
+		return []string{`{"reasoning_content":"thought of nothing else"}`}
+	}}
+	all := converse(t, "goroutine", s, 40, func(spec *workload.Spec) { spec.Sessions.Turns = workload.FixedLength(4) })
+	look := record.ToolCall{ID: "a", Function: record.Function{Name: "look", Arguments: `{"at":1}`}}
+	see := record.ToolCall{ID: "b", Function: record.Function{Name: "see", Arguments: `{}`}}
+	last := 0
+	for _, a := range all {
+		if a.Outcome != record.Completed {
+			t.Fatalf("%+v", a)
+		}
+		if a.Turn > 1 && a.PromptTokensAsked != 50+20-9+30 {
+			t.Fatalf("asked for %d tokens, want what was said without the reasoning, and 30", a.PromptTokensAsked)
+		}
+		if a.Turn < 4 {
+			continue
+		}
+		last++
+		asked := s.of(a.ID)
+		var roles []string
+		for i, m := range asked {
+			roles = append(roles, m.Role)
+			if i != 1 && strings.TrimSpace(m.Content) == "" {
+				t.Fatalf("message %d of %q is empty", i, asked)
+			}
+		}
+		// The third reply is of reasoning alone: the user goes on.
+		if !slices.Equal(roles, []string{"user", "assistant", "tool", "tool", "assistant", "user"}) {
+			t.Fatalf("roles are %v", roles)
+		}
+		want := record.Message{Role: "assistant", ToolCalls: []record.ToolCall{look, see}}
+		if !cmp.Equal(asked[1], want) || asked[2].ToolCallID != "a" || asked[3].ToolCallID != "b" || !cmp.Equal(asked[4], record.Message{Role: "assistant", Content: "well"}) {
+			t.Fatalf("asked %+v", asked)
+		}
+		if strings.Count(asked[5].Content, "\n\n") != 1 {
+			t.Fatalf("the user said %q", asked[5].Content)
+		}
+	}
+	if last < 5 {
+		t.Errorf("only %d last turns", last)
 	}
 }
 
