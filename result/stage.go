@@ -158,7 +158,8 @@ type Observed struct {
 }
 
 // Sharing is what a prefix cache that forgets nothing would have found of the
-// requests that were planned, warm-up included, in their order.
+// requests that were due, warm-up included, in planned order: shared prefixes,
+// recorded blocks, the histories of sessions.
 type Sharing struct {
 	PromptTokens int64 `json:"prompt_tokens"`
 	HitTokens    int64 `json:"hit_tokens"`
