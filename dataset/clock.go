@@ -1,6 +1,9 @@
 package dataset
 
-import "fmt"
+import (
+	"bytes"
+	"fmt"
+)
 
 // UnitSource is where the unit of the stamps comes from.
 type UnitSource string
@@ -59,6 +62,9 @@ func (c *clock) guess(v []byte) error {
 	}
 	s, err := parseDecimal(v, 1)
 	if err != nil {
+		if len(v) >= 8 && bytes.IndexAny(v[1:], "-/:") >= 0 {
+			return errDate
+		}
 		return errTime
 	}
 	return c.guessNumber(s)

@@ -36,7 +36,7 @@ func newCSV(in *input, sn sniff, set *setter, o Options) (*csvSource, error) {
 	}
 	s.cols = s.numbers(cols)
 	if len(s.cols) == 0 {
-		return nil, fmt.Errorf("%w: no column has a known name (there are %q): say which is which", ErrFormat, sn.names)
+		return nil, errNames("column", sn.names)
 	}
 	set.columns(s.cols)
 	if slices.ContainsFunc(s.cols, func(c columnOf) bool { return c.turn >= 0 }) {
@@ -60,8 +60,8 @@ func (s *csvSource) numbers(cols []columnOf) []columnOf {
 		return cols
 	}
 	line, _, _ := bytes.Cut(head, []byte("\n"))
-	first, unclosed, err := splitFields(bytes.TrimSuffix(line, []byte("\r")), s.comma, nil)
-	if err != nil || unclosed {
+	first, _, err := splitFields(bytes.TrimSuffix(line, []byte("\r")), s.comma, nil)
+	if err != nil {
 		return cols
 	}
 	has := func(f Field) bool {
@@ -81,9 +81,8 @@ func (s *csvSource) numbers(cols []columnOf) []columnOf {
 	return cols
 }
 
-var errUnclosed = errors.New("a quoted field is not closed")
-
-// record reads one record into s.fields.
+// record reads one record into s.fields. A quote that is never closed, or by what
+// opened another, costs its own line and none behind it.
 func (s *csvSource) record() ([]byte, int64, error) {
 	b, line, err := s.in.readLine()
 	for err == nil && len(b) == 0 {
@@ -92,23 +91,63 @@ func (s *csvSource) record() ([]byte, int64, error) {
 	if err != nil {
 		return nil, line, err
 	}
-	var unclosed bool
-	s.fields, unclosed, err = splitFields(b, s.comma, s.fields[:0])
-	for unclosed && err == nil {
-		// Only a line with an odd number of quotes can close it.
-		for n := 0; n%2 == 0; {
-			had := len(b)
-			if b, err = s.in.extend(); errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF // the end of the rows is no error
-			}
-			if err != nil {
-				return nil, line, fatalError{fmt.Errorf("%w: %w", errUnclosed, err)}
-			}
-			n = bytes.Count(b[min(had, len(b)):], []byte(`"`))
-		}
-		s.fields, unclosed, err = splitFields(b, s.comma, s.fields[:0])
+	open := -1
+	s.fields, open, err = splitFields(b, s.comma, s.fields[:0])
+	if open < 0 || err != nil {
+		return b, line, err
 	}
-	return b, line, err
+	first, behind, from, field := s.in.last, s.in.line, open, len(s.fields)
+	for open >= 0 && err == nil {
+		if b, err = s.odd(len(b)); err != nil {
+			break
+		}
+		if s.fields, open, err = splitFields(b, s.comma, s.fields[:0]); open >= 0 {
+			from, field = open, len(s.fields)
+		}
+	}
+	if err == nil || errors.As(err, new(fatalError)) {
+		return b, line, err
+	}
+	all := s.in.buf[s.in.r-s.in.last : s.in.r]
+	if open >= 0 {
+		// In lines with an even number of quotes one may have closed, and another opened.
+		var wrong error
+		if s.fields, open, wrong = splitFields(all, s.comma, s.fields[:0]); open >= 0 {
+			from, field = open, len(s.fields)
+		} else if wrong != nil {
+			err = wrong
+		}
+	}
+	why := errUnclosed
+	switch {
+	case errors.Is(err, io.EOF):
+	case errors.As(err, new(errLong)):
+		why = fmt.Errorf("%w in the %d bytes that follow", errUnclosed, s.in.limit)
+	default:
+		why = fmt.Errorf("%w as it should be: %w", errUnclosed, err)
+	}
+	s.in.backTo(first, behind)
+	above := all[:from]
+	value, _, _ := bytes.Cut(all[from:], []byte("\n"))
+	bad := &fieldError{value: bytes.TrimRight(value, "\r"), col: from - bytes.LastIndexByte(above, '\n'), err: why}
+	if field < len(s.names) {
+		bad.column = s.names[field]
+	}
+	return nil, line + int64(bytes.Count(above, []byte("\n"))), bad
+}
+
+var errUnclosed = errors.New("opens a quoted field that is not closed")
+
+// odd is the record, of which had bytes were read, up to the next line with an odd
+// number of quotes: only that can close a field.
+func (s *csvSource) odd(had int) ([]byte, error) {
+	for {
+		b, err := s.in.extend()
+		if err != nil || bytes.Count(b[min(had, len(b)):], []byte(`"`))%2 == 1 {
+			return b, err
+		}
+		had = len(b)
+	}
 }
 
 func (s *csvSource) next(row *Row) error {
@@ -163,15 +202,16 @@ func (s *csvSource) failed(line []byte, c columnOf, err error) error {
 	return &fieldError{column: c.name, value: v, col: col, err: err}
 }
 
-// splitFields cuts a line at its commas, by RFC 4180. Unclosed says that a quoted
-// field goes on in the next line. Fields are parts of the line, but for those
-// with quotes inside.
-func splitFields(line []byte, comma byte, dst [][]byte) (fields [][]byte, unclosed bool, err error) {
+// splitFields cuts a line at its commas, by RFC 4180. A quoted field that goes on in
+// the next line opens at the byte open of this one; open is -1 if none does. Fields
+// are parts of the line, but for those with quotes inside.
+func splitFields(line []byte, comma byte, dst [][]byte) (fields [][]byte, open int, err error) {
+	whole := len(line)
 	for {
 		if len(line) == 0 || line[0] != '"' {
 			i := bytes.IndexByte(line, comma)
 			if i < 0 {
-				return append(dst, line), false, nil
+				return append(dst, line), -1, nil
 			}
 			dst = append(dst, line[:i])
 			line = line[i+1:]
@@ -181,7 +221,7 @@ func splitFields(line []byte, comma byte, dst [][]byte) (fields [][]byte, unclos
 		for {
 			i := bytes.IndexByte(line[end:], '"')
 			if i < 0 {
-				return dst, true, nil
+				return dst, whole - len(line), nil
 			}
 			end += i
 			if end+1 >= len(line) || line[end+1] != '"' {
@@ -197,10 +237,10 @@ func splitFields(line []byte, comma byte, dst [][]byte) (fields [][]byte, unclos
 		dst = append(dst, v)
 		line = line[end+1:]
 		if len(line) == 0 {
-			return dst, false, nil
+			return dst, -1, nil
 		}
 		if line[0] != comma {
-			return dst, false, fmt.Errorf("field %d: something follows its closing quote", len(dst))
+			return dst, -1, fmt.Errorf("field %d: something follows its closing quote", len(dst))
 		}
 		line = line[1:]
 	}

@@ -9,6 +9,8 @@ import (
 var (
 	// ErrFormat: the content is none of the formats, or not the one named.
 	ErrFormat = errors.New("unknown format")
+	errUTF16  = fmt.Errorf("%w: the text is UTF-16 (convert the file: iconv -f UTF-16 -t UTF-8)", ErrFormat)
+
 	// ErrUnit: nothing says what unit the stamps have.
 	ErrUnit = errors.New("the unit of the stamps is not known")
 	// ErrSpan: the stamps span more than Options.MaxSpan.
@@ -55,6 +57,34 @@ func shorten(v []byte) string {
 		return string(v)
 	}
 	return strings.ToValidUTF8(string(v[:maxShown]), "") + "…"
+}
+
+// maxNames is how many names of columns an error lists.
+const maxNames = 12
+
+// listed are the names of columns, the first of them if there are many.
+func listed(names []string) string {
+	var b strings.Builder
+	for i, n := range names[:min(len(names), maxNames)] {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", shorten([]byte(n)))
+	}
+	if more := len(names) - maxNames; more > 0 {
+		fmt.Fprintf(&b, " and %d more", more)
+	}
+	return b.String()
+}
+
+// errNames: none of the columns or keys is known.
+func errNames(what string, names []string) error {
+	example := "input_tokens"
+	if len(names) > 0 {
+		example = string([]rune(names[0])[:min(len([]rune(names[0])), 20)])
+	}
+	return fmt.Errorf("%w: no %s has a known name (there are %s): name those of time, prompt_tokens and output_tokens, as in prompt_tokens=%s",
+		ErrFormat, what, listed(names), example)
 }
 
 // fieldError is a value that does not fit its field, before its place is known.

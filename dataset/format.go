@@ -142,12 +142,37 @@ func look(head []byte) (sniff, error) {
 	switch {
 	case len(text) == 0:
 		return sniff{}, fmt.Errorf("%w: the file is empty", ErrFormat)
+	case isUTF16(head):
+		return sniff{}, errUTF16
 	case text[0] == '{' || text[0] == '[':
 		return lookJSON(text), nil
 	case bytes.IndexByte(head, 0) >= 0:
 		return sniff{}, fmt.Errorf("%w: binary data that is neither Parquet nor gzip nor zstd", ErrFormat)
+	case bytes.IndexByte(head, '\n') < 0 && bytes.IndexByte(bytes.TrimRight(head, "\r"), '\r') >= 0:
+		return sniff{}, fmt.Errorf("%w: lines end in a carriage return alone (convert the file: tr '\\r' '\\n')", ErrFormat)
+	case bytes.HasPrefix(head, []byte("version https://git-lfs.github.com/")):
+		return sniff{}, fmt.Errorf("%w: this is a pointer of Git LFS, not the file itself (git lfs pull)", ErrFormat)
 	}
 	return lookCSV(head)
+}
+
+// isUTF16 reports whether text is in two bytes a character: it has the mark of it, or
+// every other of its first bytes is 0.
+func isUTF16(head []byte) bool {
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		return true
+	}
+	n := min(len(head), 64) &^ 1
+	if n < 4 {
+		return false
+	}
+	zero := [2]int{}
+	for i, c := range head[:n] {
+		if c == 0 {
+			zero[i%2]++
+		}
+	}
+	return zero[0]+zero[1] >= n/2-1 && (zero[0] == 0 || zero[1] == 0)
 }
 
 func lookCSV(head []byte) (sniff, error) {
@@ -159,9 +184,12 @@ func lookCSV(head []byte) (sniff, error) {
 			s.comma = c
 		}
 	}
-	fields, _, err := splitFields(line, s.comma, nil)
+	fields, open, err := splitFields(line, s.comma, nil)
 	if err != nil {
 		return s, fmt.Errorf("%w: first line: %w", ErrFormat, err)
+	}
+	if open >= 0 {
+		fields = append(fields, line[open:]) // it goes on, and is no number
 	}
 	numbers := 0
 	for _, f := range fields {

@@ -49,16 +49,34 @@ func unpack(rd io.Reader) (io.Reader, func(), error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("gzip: %w", err)
 		}
-		return z, func() { z.Close() }, nil
+		return unpacked{z, "gzip"}, func() { z.Close() }, nil
 	case bytes.Equal(head[:n], []byte{0x28, 0xb5, 0x2f, 0xfd}):
 		// One decoder and a bounded window: a trace is read beside a measurement.
 		z, err := zstd.NewReader(whole, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(256<<20))
 		if err != nil {
 			return nil, nil, fmt.Errorf("zstd: %w", err)
 		}
-		return z, z.Close, nil
+		return unpacked{z, "zstd"}, z.Close, nil
 	}
 	return whole, func() {}, nil
+}
+
+// unpacked says which packing is broken, and that a file is cut off.
+type unpacked struct {
+	rd   io.Reader
+	name string
+}
+
+func (u unpacked) Read(p []byte) (int, error) {
+	n, err := u.rd.Read(p)
+	switch {
+	case err == nil || errors.Is(err, io.EOF):
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = fmt.Errorf("the %s stream ends too soon: the file is cut off", u.name)
+	default:
+		err = fmt.Errorf("the %s stream is broken: %w", u.name, err)
+	}
+	return n, err
 }
 
 // fill reads more behind what is there. It is false when nothing more comes.
@@ -100,25 +118,57 @@ func (in *input) peek(n int) ([]byte, error) {
 	return in.buf[in.r:min(in.w, in.r+n)], nil
 }
 
-// errLong is fatal: where a row ends that does not fit is not known.
-func (in *input) errLong() error {
-	return fatalError{fmt.Errorf("row is longer than %d bytes", in.limit)}
-}
+// errLong is a row that is not held.
+type errLong int
+
+func (e errLong) Error() string { return fmt.Sprintf("row is longer than %d bytes", int(e)) }
 
 // readLine returns the next line without its end, and its number. It is valid
-// until the next call. At the end it returns io.EOF.
-func (in *input) readLine() ([]byte, int64, error) { return in.readLines(0) }
+// until the next call. At the end it returns io.EOF. A line that is too long is
+// passed over.
+func (in *input) readLine() ([]byte, int64, error) {
+	b, line, err := in.readLines(0)
+	if err != nil && errors.As(err, new(errLong)) {
+		in.skipLine()
+	}
+	return b, line, err
+}
+
+// skipLine goes on to the next line.
+func (in *input) skipLine() {
+	for {
+		if i := bytes.IndexByte(in.buf[in.r:in.w], '\n'); i >= 0 {
+			in.r += i + 1
+			in.line++
+			return
+		}
+		if in.r = in.w; !in.fill() {
+			return
+		}
+	}
+}
 
 // extend returns the line just read with the one behind it: a quoted field goes
-// on there. It is io.EOF if there is none.
+// on there. It is io.EOF if there is none. With an error, what was read stays.
 func (in *input) extend() ([]byte, error) {
 	n := in.last
 	in.r -= n
 	b, _, err := in.readLines(n)
-	if err == nil && in.last == n {
+	if err != nil {
+		in.r += n
+		return nil, err
+	}
+	if in.last == n {
 		return nil, io.EOF
 	}
-	return b, err
+	return b, nil
+}
+
+// backTo goes back to where the first n bytes of what was just read ended, in front
+// of that line.
+func (in *input) backTo(n int, line int64) {
+	in.r += n - in.last
+	in.last, in.line = n, line
 }
 
 // readLines reads to the end of the line that begins after from bytes.
@@ -129,7 +179,7 @@ func (in *input) readLines(from int) ([]byte, int64, error) {
 		}
 		from = in.w - in.r
 		if from > in.limit {
-			return nil, in.line, in.errLong()
+			return nil, in.line, errLong(in.limit)
 		}
 		if in.fill() {
 			continue
@@ -147,7 +197,7 @@ func (in *input) readLines(from int) ([]byte, int64, error) {
 // take consumes n bytes, and returns them without the end of line.
 func (in *input) take(n int) ([]byte, int64, error) {
 	if n > in.limit+2 {
-		return nil, in.line, in.errLong()
+		return nil, in.line, errLong(in.limit)
 	}
 	b, line := in.buf[in.r:in.r+n], in.line
 	in.r += n
@@ -182,6 +232,10 @@ func (in *input) readValue() ([]byte, int64, error) {
 	line := in.line
 	n, err := in.valueEnd()
 	if err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			err = fmt.Errorf("the value that begins here does not end in the %d bytes that follow", in.w-in.r)
+			in.r = in.w
+		}
 		return nil, line, err
 	}
 	b := in.buf[in.r : in.r+n]
@@ -220,14 +274,14 @@ func (in *input) valueEnd() (int, error) {
 	for i := 0; ; i++ {
 		if in.r+i == in.w {
 			if i > in.limit {
-				return 0, in.errLong()
+				return 0, fatalError{errLong(in.limit)} // where the next one begins is not known
 			}
 			if !in.fill() {
 				if !errors.Is(in.err, io.EOF) {
 					return 0, fatalError{in.err}
 				}
 				if depth > 0 {
-					return 0, fatalError{io.ErrUnexpectedEOF}
+					return 0, io.ErrUnexpectedEOF
 				}
 				return i, nil
 			}

@@ -77,13 +77,28 @@ func mooncakeUnit(names []string, head []byte) error {
 			return nil
 		}
 	}
-	o := objectScanner{b: head}
-	for o.next() {
-		if string(o.key) == "timestamp" && bytes.IndexByte(o.val, '.') >= 0 && len(bytes.Trim(o.val[bytes.IndexByte(o.val, '.')+1:], "0")) > 0 {
-			return fmt.Errorf("%w: the columns are Mooncake's, whose stamps are whole milliseconds, but the first is %s: say ms or s", ErrUnit, o.val)
+	for {
+		i := bytes.IndexByte(head, '{')
+		if i < 0 {
+			return nil
 		}
+		o := objectScanner{b: head, i: i}
+		for o.next() {
+			if string(o.key) == "timestamp" && hasFraction(o.val) {
+				return fmt.Errorf("%w: the columns are Mooncake's, whose stamps are whole milliseconds, but one is %s: say ms or s", ErrUnit, o.val)
+			}
+		}
+		if o.err != nil {
+			return nil // the end of what is looked at, or a row that will be found to be broken
+		}
+		head = head[o.i:]
 	}
-	return nil
+}
+
+// hasFraction reports whether a number has digits other than 0 behind its point.
+func hasFraction(v []byte) bool {
+	_, part, _ := bytes.Cut(v, []byte("."))
+	return len(bytes.Trim(part, "0")) > 0
 }
 
 // resolve says what each key means.
@@ -108,7 +123,7 @@ func (s *jsonSource) resolve(names []string, given map[Field]string) error {
 		return slices.ContainsFunc(s.paths, func(p pathColumn) bool { return p.col.field == c.field })
 	})
 	if s.format == Columns && len(cols) == 0 && len(s.paths) == 0 {
-		return fmt.Errorf("%w: no key has a known name (there are %q): say which is which", ErrFormat, names)
+		return errNames("key", names)
 	}
 	for _, c := range cols {
 		s.keys[c.name] = c

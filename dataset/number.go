@@ -40,7 +40,8 @@ func isNumber(v []byte) bool {
 	return err == nil && !isNone(v)
 }
 
-// parseCount reads a count of tokens; "12.0" is 12, and nothing is Unknown.
+// parseCount reads a count of tokens; "12.0" is 12, "1.2e3" is 1200, and nothing is
+// Unknown.
 func parseCount(v []byte) (int, error) {
 	if isNone(v) {
 		return Unknown, nil
@@ -49,9 +50,12 @@ func parseCount(v []byte) (int, error) {
 	for i, c := range v {
 		if c == '.' && i > 0 {
 			if len(bytes.Trim(v[i+1:], "0")) > 0 {
-				return 0, errCount
+				return parseExponent(v)
 			}
 			return n, nil
+		}
+		if (c == 'e' || c == 'E') && i > 0 {
+			return parseExponent(v)
 		}
 		if c < '0' || c > '9' {
 			return 0, errCount
@@ -62,6 +66,18 @@ func parseCount(v []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// parseExponent is parseCount for numbers with an exponent.
+func parseExponent(v []byte) (int, error) {
+	x, err := strconv.ParseFloat(string(v), 64)
+	switch {
+	case err != nil || x < 0 || x != math.Trunc(x) || bytes.IndexAny(v, "eE") < 0:
+		return 0, errCount
+	case x > maxCount:
+		return 0, errCountBy
+	}
+	return int(x), nil
 }
 
 // parseInt reads a whole number of 64 bits; ids above the signed range wrap.

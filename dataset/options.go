@@ -286,5 +286,5 @@ func findColumn(names []string, name string) (int, error) {
 	if _, err := fmt.Sscanf(name, "#%d", &k); err == nil && k >= 1 && k <= len(names) {
 		return k - 1, nil
 	}
-	return 0, fmt.Errorf("there is no column %q (there are %s)", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("there is no column %q (there are %s)", name, listed(names))
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/big"
 	"strings"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
@@ -46,6 +48,7 @@ type cursor struct {
 	list   bool // may have several values a row
 	part   part
 	unit   int64 // ns, of a column whose type is a time; 0 if not
+	scale  int   // digits behind the point of a decimal; -1 if it is none
 	pages  parquet.Pages
 	page   parquet.Page
 	values parquet.ValueReader
@@ -110,7 +113,7 @@ func (s *parquetSource) resolve(o Options) error {
 	for i, c := range all {
 		p := c.Path()
 		names[i] = strings.Join(p, ".")
-		if len(p) > 1 && c.MaxRepetitionLevel() == 1 && !isChat(p) {
+		if len(p) > 1 && c.MaxRepetitionLevel() == 1 && !isChat(p) && !ofList(p, all) {
 			names[i] = p[0]
 		}
 	}
@@ -124,7 +127,7 @@ func (s *parquetSource) resolve(o Options) error {
 		s.multi = s.multi || cols[i].turn >= 0
 	}
 	for i, c := range all {
-		cur := &cursor{leaf: c.Index(), path: names[i], list: c.MaxRepetitionLevel() > 0, unit: timeUnit(c.Type())}
+		cur := &cursor{leaf: c.Index(), path: names[i], list: c.MaxRepetitionLevel() > 0, unit: timeUnit(c.Type()), scale: decimals(c.Type())}
 		p := c.Path()
 		switch {
 		case meaning[i] != nil && c.MaxRepetitionLevel() <= 1:
@@ -143,17 +146,43 @@ func (s *parquetSource) resolve(o Options) error {
 		default:
 			continue
 		}
+		if err := s.readable(cur); err != nil {
+			return err
+		}
 		cur.buf = make([]parquet.Value, pageValues)
 		s.cols = append(s.cols, cur)
 	}
 	known := len(cols) + len(s.chats)
 	if known == 0 {
-		return fmt.Errorf("%w: no column has a known name (there are %q): say which is which", ErrFormat, names)
+		return errNames("column", names)
 	}
 	if s.multi {
 		s.turns = newTurnQueue(cols)
 	}
 	s.set.columns(cols)
+	return nil
+}
+
+// ofList reports whether a path is of a list whose elements have several columns: it
+// is one of them, and not the list.
+func ofList(p []string, all []*parquet.Column) bool {
+	n := 0
+	for _, c := range all {
+		if c.Path()[0] == p[0] {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// readable refuses what the library reads wrongly: of LZ4 pages that are packed to
+// more than a third it returns what was in its buffer before.
+func (s *parquetSource) readable(c *cursor) error {
+	for _, g := range s.file.Metadata().RowGroups {
+		if c.leaf < len(g.Columns) && g.Columns[c.leaf].MetaData.Codec == format.Lz4Raw {
+			return fmt.Errorf("column %s is packed by LZ4, which is not read: write the file with snappy, gzip, zstd or none", c.path)
+		}
+	}
 	return nil
 }
 
@@ -177,6 +206,9 @@ func isChat(p []string) bool {
 // timeUnit is the unit of a column whose type is a timestamp.
 func timeUnit(t parquet.Type) int64 {
 	if l := t.LogicalType(); l != nil {
+		if _, ok := l.Value.(*format.DateType); ok {
+			return int64(24 * time.Hour)
+		}
 		if ts, ok := l.Value.(*format.TimestampType); ok {
 			switch ts.Unit.Value.(type) {
 			case *format.MilliSeconds:
@@ -190,6 +222,8 @@ func timeUnit(t parquet.Type) int64 {
 	}
 	if c := t.ConvertedType(); c != nil {
 		switch *c {
+		case deprecated.Date:
+			return int64(24 * time.Hour)
 		case deprecated.TimestampMillis:
 			return Milliseconds.ns()
 		case deprecated.TimestampMicros:
@@ -200,6 +234,43 @@ func timeUnit(t parquet.Type) int64 {
 		return Nanoseconds.ns()
 	}
 	return 0
+}
+
+// decimals are the digits behind the point of a type that is a decimal; -1 if it is none.
+func decimals(t parquet.Type) int {
+	if l := t.LogicalType(); l != nil {
+		if d, ok := l.Value.(*format.DecimalType); ok {
+			return int(d.Scale)
+		}
+	}
+	return -1
+}
+
+// decimalText writes a decimal, whose digits are a whole number of any width.
+func decimalText(v parquet.Value, scale int) string {
+	var n big.Int
+	switch v.Kind() {
+	case parquet.Int32, parquet.Int64:
+		n.SetInt64(v.Int64())
+	default:
+		b := v.ByteArray()
+		n.SetBytes(b)
+		if len(b) > 0 && b[0] >= 0x80 {
+			n.Sub(&n, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b))))
+		}
+	}
+	digits := n.Text(10)
+	sign := ""
+	if digits[0] == '-' {
+		sign, digits = "-", digits[1:]
+	}
+	if pad := scale + 1 - len(digits); pad > 0 {
+		digits = strings.Repeat("0", pad) + digits
+	}
+	if scale <= 0 {
+		return sign + digits
+	}
+	return sign + digits[:len(digits)-scale] + "." + digits[len(digits)-scale:]
 }
 
 func (s *parquetSource) next(row *Row) (err error) {
@@ -382,7 +453,11 @@ func (s *parquetSource) put(row *Row, c *cursor, vals []parquet.Value) error {
 	if err == nil {
 		return nil
 	}
-	return &fieldError{column: c.col.name, value: []byte(vals[0].String()), err: err}
+	value := vals[0].String()
+	if c.scale >= 0 {
+		value = decimalText(vals[0], c.scale)
+	}
+	return &fieldError{column: c.col.name, value: []byte(value), err: err}
 }
 
 func (s *parquetSource) putList(row *Row, c *cursor, vals []parquet.Value) error {
@@ -410,6 +485,9 @@ func (s *parquetSource) putValue(row *Row, c *cursor, v parquet.Value) error {
 		return nil
 	}
 	f := c.col.field
+	if c.scale >= 0 {
+		return s.set.text(row, f, []byte(decimalText(v, c.scale)))
+	}
 	switch v.Kind() {
 	case parquet.ByteArray, parquet.FixedLenByteArray:
 		return s.set.text(row, f, v.ByteArray())

@@ -221,3 +221,81 @@ func FuzzParquet(f *testing.F) {
 	f.Add(all)
 	fuzzFormats(f, []Format{""})
 }
+
+// TestParquetDecimals reads counts and stamps that are decimals, and days.
+func TestParquetDecimals(t *testing.T) {
+	type row struct {
+		At  int64 `parquet:"arrived_at,decimal(3:18)"`
+		In  int32 `parquet:"input_tokens,decimal(0:9)"`
+		Out int64 `parquet:"output_tokens,decimal(2:18)"`
+	}
+	got, _ := readParquet(t, []row{{-500, 20, 300}, {1, 5, 1200}, {1234567, 7, 4}}, Options{SkipBad: true})
+	if len(got) != 2 || got[1].At != 501*time.Millisecond || got[1].PromptTokens != 5 || got[1].OutputTokens != 12 {
+		t.Errorf("%+v", got)
+	}
+	_, err := readAll(must(New(parquetFile(t, []row{{0, 1, 4}}, 1), "f", Options{})))
+	if err == nil || err.Error() != `f:1: column "output_tokens": "0.04": is not a whole number of at least 0` {
+		t.Errorf("a part of a token: %v", err)
+	}
+	type day struct {
+		Date int32 `parquet:"date,date"`
+		In   int32 `parquet:"input_tokens"`
+	}
+	days, _ := readParquet(t, []day{{19844, 1}, {19845, 1}}, Options{})
+	if days[1].At != 24*time.Hour {
+		t.Errorf("the next day is %v later", days[1].At)
+	}
+	wide := parquet.FixedLenByteArrayValue([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x85})
+	if got := decimalText(wide, 2); got != "-1.23" {
+		t.Errorf("-123 with two digits behind the point: %s", got)
+	}
+}
+
+func must(r *Reader, err error) *Reader {
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
+// TestParquetWildChat: messages with more than a role and a content.
+func TestParquetWildChat(t *testing.T) {
+	type message struct {
+		Content string `parquet:"content"`
+		Role    string `parquet:"role"`
+		Turn    int64  `parquet:"turn_identifier"`
+		IP      string `parquet:"hashed_ip,optional"`
+	}
+	type row struct {
+		ID           string    `parquet:"conversation_hash"`
+		Timestamp    time.Time `parquet:"timestamp,timestamp(microsecond)"`
+		Conversation []message `parquet:"conversation,list"`
+	}
+	got, _ := readParquet(t, []row{
+		{"c1", time.Unix(1700000000, 0), []message{{"Q1", "user", 1, "x"}, {"A1", "assistant", 1, ""}, {"Q2", "user", 2, ""}, {"A2", "assistant", 2, ""}}},
+		{"c2", time.Unix(1700000005, 0), []message{{"Q", "user", 1, ""}, {"A", "assistant", 1, ""}}},
+	}, Options{})
+	if len(got) != 3 || got[0].Text != "Q1" || got[1].Reply != "A2" || got[2].Text != "Q" || got[2].SessionID != "c2" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestParquetLZ4 is refused: of pages that are packed to more than a third, the library
+// returns what was in its buffer before (parquet-go 0.32.0, Column.decompress).
+func TestParquetLZ4(t *testing.T) {
+	type row struct {
+		At int64 `parquet:"time_s"`
+		In int64 `parquet:"input_tokens"`
+	}
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[row](&b, parquet.Compression(&parquet.Lz4Raw))
+	if _, err := w.Write([]row{{0, 1}, {1, 2}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(bytes.NewReader(b.Bytes()), "f", Options{}); err == nil || !strings.Contains(err.Error(), "packed by LZ4") {
+		t.Errorf("%v", err)
+	}
+}

@@ -2,6 +2,7 @@ package dataset
 
 import (
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -290,6 +291,83 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
+// packed is a CSV of many rows.
+func packed(pack func(io.Writer) io.WriteCloser) string {
+	var b bytes.Buffer
+	w := pack(&b)
+	fmt.Fprintf(w, "t_s,input_tokens\n")
+	for i := range 300 {
+		fmt.Fprintf(w, "%d,%d\n", i, i*i*7919%1000+1)
+	}
+	w.Close()
+	return b.String()
+}
+
+// TestSkipsAlone: a row that is broken costs no other one: not those behind a quote
+// that is never closed, or closed by what opens another; not those around a row that
+// is too long; not those in front of a value that is cut off.
+func TestSkipsAlone(t *testing.T) {
+	const head = "prompt,output_tokens\n"
+	for _, test := range []struct {
+		name, content, want, bad string
+	}{
+		{"quote", head + "a,1\n\"b,2\nc,3\nd,4\n", "a c d", `f:3:1: column "prompt": "\"b,2": opens a quoted field that is not closed`},
+		{"quote in the last column", head + "a,1\nb,\"2\nc,3\n", "a c", `f:3:3: column "output_tokens": "\"2": opens a quoted field that is not closed`},
+		{"quote before quoted ones", head + "a,1\n\"b,2\nc,3\n\"d\",4\n\"e\",5\n", "a c d e", `f:3:1: column "prompt": "\"b,2": opens a quoted field that is not closed as it should be: field 1: something follows its closing quote`},
+		{"quote before doubled ones", head + "\"b,2\n\"c \"\"x\"\"\",3\n", "c \"x\"", `f:2:1: `},
+		{"a field over lines", head + "\"a\nb\",1\n\"c\n\nd\"\"\",2\ne,3\n", "a\nb c\n\nd\" e", ""},
+		{"the second field of a row over lines", head + "\"a\nb\",\"1\nc,3\n", "c", `f:3:4: column "output_tokens": "\"1": opens a quoted field that is not closed`},
+		{"long line", head + "a,1\n" + strings.Repeat("x", 3000) + ",2\nb,3\n", "a b", "f:3: row is longer than 1000 bytes"},
+		{"long line of JSON", `{"prompt":"a","output_tokens":1}` + "\n" + `{"prompt":"` + strings.Repeat("x", 3000) + "\"}\n" + `{"prompt":"b","output_tokens":1}`, "a b", "f:2: row is longer"},
+		{"quote without end", head + "a,1\n\"b,2\n" + strings.Repeat("c,3\n", 500), "a" + strings.Repeat(" c", 500), `f:3:1: column "prompt": "\"b,2": opens a quoted field that is not closed in the 1000 bytes that follow`},
+		{"array cut off", "[{\"prompt\":\"a\",\"output_tokens\":1},\n{\"prompt\":\"b\"", "a", "f:2: the value that begins here does not end"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := text(t, test.content, Options{SkipBad: true, MaxRow: 1000})
+			var got []string
+			for _, row := range collect(t, r) {
+				got = append(got, row.Text)
+			}
+			if g := strings.Join(got, " "); g != test.want {
+				t.Errorf("%q, want %q", g, test.want)
+			}
+			n, bad := r.Skipped()
+			if test.bad == "" {
+				if n != 0 {
+					t.Errorf("skipped %d, %v", n, bad)
+				}
+				return
+			}
+			if want := int64(strings.Count(test.name, "row over") + 1); n != want || !strings.HasPrefix(bad.Error(), test.bad) {
+				t.Errorf("skipped %d,\n%v, want\n%s", n, bad, test.bad)
+			}
+		})
+	}
+}
+
+// TestNumbers: counts and stamps as programs write them.
+func TestNumbers(t *testing.T) {
+	for _, test := range []struct {
+		value string
+		want  int
+	}{{"812", 812}, {" 812 ", 812}, {"812.0", 812}, {"812.", 812}, {"1e3", 1000}, {"1.2E+3", 1200}, {"5e0", 5}, {"120e-1", 12}, {"", Unknown}, {" ", Unknown}, {"NaN", Unknown}, {"None", Unknown}, {"null", Unknown}} {
+		row := collect(t, text(t, "t_s,input_tokens\n1,"+test.value+"\n", Options{}))[0]
+		if row.PromptTokens != test.want {
+			t.Errorf("%q: %d, want %d", test.value, row.PromptTokens, test.want)
+		}
+	}
+	for _, bad := range []string{"1.5", "-1", "1e-1", "1.5e0", "1e12", "0x10", "1_000", "1,5", "1e", "e3", "Inf", "+5", "5 6"} {
+		if _, err := readAll(text(t, "t_s;input_tokens\n1;"+bad+"\n", Options{})); !errors.As(err, new(*RowError)) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	for _, stamp := range []string{"2024-05-12 09:00", "5/12/2024 9:00", "2024-05-12"} {
+		if _, err := readAll(text(t, "time,input_tokens\n"+stamp+",1\n", Options{})); !errors.Is(err, errDate) {
+			t.Errorf("%q: %v", stamp, err)
+		}
+	}
+}
+
 // TestGoesOn: after the error of a row the next one is read.
 func TestGoesOn(t *testing.T) {
 	r := text(t, "t_s,input_tokens\n1,2\nx,3\n4,5\n", Options{})
@@ -320,18 +398,28 @@ func TestRefused(t *testing.T) {
 	}{
 		{"empty", "", Options{}, ErrFormat, "the file is empty"},
 		{"binary", "\x00\x01\x02", Options{}, ErrFormat, "binary data"},
-		{"no known column", "a,b\n1,2\n", Options{}, ErrFormat, `say which is which`},
-		{"no known key", `{"a":1}`, Options{}, ErrFormat, `say which is which`},
+		{"no known column", "a,b\n1,2\n", Options{}, ErrFormat, `name those of time, prompt_tokens and output_tokens, as in prompt_tokens=a`},
+		{"no known key", `{"a":1}`, Options{}, ErrFormat, `name those of time, prompt_tokens and output_tokens, as in prompt_tokens=a`},
 		{"wrong format", "a,b\n1,2\n", Options{Format: Mooncake}, ErrFormat, "mooncake is JSON, but the file is CSV"},
-		{"no such column", "a,b\n1,2\n", Options{Columns: map[Field]string{FieldTime: "c"}}, nil, `there is no column "c" (there are a, b)`},
+		{"no such column", "a,b\n1,2\n", Options{Columns: map[Field]string{FieldTime: "c"}}, nil, `there is no column "c" (there are "a", "b")`},
 		{"no such field", "a,b\n1,2\n", Options{Columns: map[Field]string{"when": "a"}}, nil, `there is no field "when"`},
 		{"unit of a column", "time,input_tokens\n0.5,3\n", Options{}, ErrUnit, "say whether they are s, ms, us or ns"},
 		{"unit of Mooncake's keys with fractions", `{"timestamp":0.41,"input_length":3,"output_length":1}`, Options{}, ErrUnit, "say ms or s"},
 		{"numbers where dates belong", "TIMESTAMP,ContextTokens,GeneratedTokens\n12.5,1,1\n", Options{}, ErrUnit, "is not a date"},
 		{"all rows bad", "t_s,input_tokens\nx,2\ny,3\n", Options{SkipBad: true}, nil, "none of 2 rows could be read"},
-		{"quote never closed", "t_s,prompt\n1,\"abc\nd\ne", Options{SkipBad: true}, nil, "a quoted field is not closed"},
-		{"array cut off", "[{\"prompt\":\"a\",\"output_tokens\":1},{\"prompt\":\"b\"", Options{SkipBad: true}, io.ErrUnexpectedEOF, ""},
-		{"row too long", "t_s,input_tokens\n1,2\n" + strings.Repeat("1", 2000) + ",2\n", Options{MaxRow: 1000, SkipBad: true}, nil, "row is longer than 1000 bytes"},
+		{"quote never closed", "t_s,prompt\n1,\"abc\nd\ne", Options{SkipBad: true}, nil, "none of 3 rows could be read; the first: f:2:3: column \"prompt\": \"\\\"abc\": opens a quoted field that is not closed"},
+		{"UTF-16", "\xff\xfet\x00_\x00s\x00,\x00a\x00\n\x00", Options{}, ErrFormat, "iconv -f UTF-16"},
+		{"UTF-16 without its mark", "{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", Options{}, ErrFormat, "iconv -f UTF-16"},
+		{"UTF-16 of prompts", "\xfe\xff\x00h\x00i\x00\n", Options{Format: Text}, ErrFormat, "iconv -f UTF-16"},
+		{"carriage returns", "t_s,input_tokens\r1,2\r", Options{}, ErrFormat, "a carriage return alone"},
+		{"pointer of LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", Options{}, ErrFormat, "git lfs pull"},
+		{"unit of Mooncake's keys with fractions later", `{"timestamp":0,"input_length":3,"output_length":1}` + "\n" + `{"timestamp":0.310,"input_length":3,"output_length":1}`, Options{}, ErrUnit, "but one is 0.310: say ms or s"},
+		{"many columns", strings.Repeat("a,", 40) + "b\n", Options{}, ErrFormat, `"a" and 29 more)`},
+		{"gzip cut off", packed(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) })[:60], Options{}, nil, "the gzip stream ends too soon: the file is cut off"},
+		{"zstd cut off", packed(func(w io.Writer) io.WriteCloser { z, _ := zstd.NewWriter(w); return z })[:60], Options{}, nil, "the zstd stream ends too soon: the file is cut off"},
+		{"gzip broken", strings.Replace(packed(func(w io.Writer) io.WriteCloser { return gzip.NewWriter(w) }), "\x00\x00\x00\x00", "\x00\x00\x00\x01", 1)[:20] + strings.Repeat("\xff", 99), Options{}, nil, "the gzip stream is broken"},
+		{"array cut off", "[{\"prompt\":\"a\",\"output_tokens\":1},\n{\"prompt\":\"b\"", Options{}, nil, "f:2: the value that begins here does not end in the 13 bytes that follow"},
+		{"row too long", "t_s,input_tokens\n1,2\n" + strings.Repeat("1", 2000) + ",2\n", Options{MaxRow: 1000}, nil, "f:3: row is longer than 1000 bytes"},
 		{"ServeGen without lengths", "0,1.5,0.9,Gamma,1.2,0.5\n", Options{}, nil, "name it"},
 	}
 	for _, test := range tests {

@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
 )
@@ -57,6 +58,14 @@ func (s *setter) columns(cols []columnOf) {
 // text sets a field to a value that is written as text.
 func (s *setter) text(row *Row, f Field, v []byte) error {
 	var err error
+	switch f {
+	case FieldPrompt, FieldReply, FieldSystem:
+	default:
+		// "812, 97": what is no text has no spaces around it.
+		if n := len(v); n > 0 && (v[0] <= ' ' || v[n-1] <= ' ') {
+			v = bytes.TrimSpace(v)
+		}
+	}
 	switch f {
 	case FieldTime:
 		if isNone(v) {

@@ -40,6 +40,9 @@ func (r *Reader) openText(in *input) error {
 	if len(head) == 0 {
 		return fmt.Errorf("%w: the file is empty", ErrFormat)
 	}
+	if isUTF16(head) {
+		return errUTF16
+	}
 	r.shape = shapeOf(Text)
 	r.set = newSetter(r.shape, r.o)
 	r.src = &textSource{in}
