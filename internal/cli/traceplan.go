@@ -61,7 +61,7 @@ func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...an
 		say("note: its rows are turns of sessions, which %s takes apart: they are replayed as single requests", t.Scale.By)
 	case whole:
 		say("note: its rows are turns of sessions, and are replayed as such: a turn waits for the end of the one before. " +
-			"Arrivals are those of sessions. For single requests: --set workload.sessions.turns=1" + orBlocks(f, t.HashIDs))
+			"Arrivals are those of sessions. For single requests: " + orSingle(f, t.HashIDs))
 		spec.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
 	}
 	if spec.Sessions.FollowTrace() {
@@ -77,12 +77,17 @@ func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...an
 	return plan, nil
 }
 
-// orBlocks names the other ways to replay rows that have hash ids.
-func orBlocks(f *workload.TraceFile, hashIDs string) string {
-	if f.Summary.Blocks == 0 || hashIDs != "" {
-		return ""
+// orSingle names the other ways to replay rows that are turns.
+func orSingle(f *workload.TraceFile, hashIDs string) string {
+	const single, blocks = "--set workload.sessions.turns=1", "--set workload.trace.hash_ids="
+	switch {
+	case hashIDs == workload.SessionBlocks:
+		return blocks + workload.ReplayBlocks
+	case hashIDs != "" || f.Summary.Blocks == 0:
+		return single
 	}
-	return "; for single requests that share the recorded blocks: --set workload.trace.hash_ids=replay; for turns that do, in place of histories: --set workload.trace.hash_ids=sessions"
+	return single + "; for single requests that share the recorded blocks: " + blocks + workload.ReplayBlocks +
+		"; for turns that do, in place of histories: " + blocks + workload.SessionBlocks
 }
 
 // drawSessions makes the plan of a workload whose sessions are those of a trace.
