@@ -68,7 +68,7 @@ type baseFlags struct {
 	Trace              *string          `placeholder:"FILE" help:"Replay a trace: its arrival times and lengths, but for those that other flags give. Unit, columns, dithering and scaling by -f or --set workload.trace.unit=ms." group:"Workload"`
 	Prompts            *string          `placeholder:"FILE" help:"Send the prompts of a file: JSON lines, ShareGPT, an OpenAI batch file, recorded request bodies, CSV or Parquet with a text column, or .txt with a prompt a line. Lengths are then observed. --output-tokens trace takes the recorded reply's length. Order, columns and format by -f or --set workload.prompts.order=file." group:"Workload"`
 	SharedPrefixTokens *workload.Length `name:"shared-prefix-tokens" placeholder:"N" help:"Prompts begin with a shared prefix of so many tokens, which count within --prompt-tokens; with --turns first prompts do, and it comes on top. Share of the requests or sessions and choice of the prefix by -f or --set workload.prefix.share=0.5." group:"Workload"`
-	PrefixPools        *int             `name:"prefix-pools" placeholder:"1" help:"Distinct shared prefixes." group:"Workload"`
+	PrefixPools        *int             `name:"prefix-pools" placeholder:"1" help:"Distinct shared prefixes, each of some requests or, with --turns, of some sessions." group:"Workload"`
 	ReusePrompts       bool             `name:"reuse-prompts" help:"The same prompts in every run of a seed: a prefix cache may then serve them." group:"Workload"`
 	Seed               *uint64          `placeholder:"1" help:"Seed of schedule and lengths." group:"Workload"`
 
