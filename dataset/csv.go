@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -160,7 +161,7 @@ func (s *csvSource) next(row *Row) error {
 		return err
 	}
 	if len(s.fields) != len(s.names) {
-		return fmt.Errorf("has %d fields, the header %d", len(s.fields), len(s.names))
+		return fmt.Errorf("has %s, the header %d", fieldCount(len(s.fields)), len(s.names))
 	}
 	if s.turns != nil {
 		return s.nextTurns(row, b)
@@ -174,6 +175,13 @@ func (s *csvSource) next(row *Row) error {
 		row.Extra = append(row.Extra, Column{c.name, string(s.fields[c.index])})
 	}
 	return nil
+}
+
+func fieldCount(n int) string {
+	if n == 1 {
+		return "1 field"
+	}
+	return strconv.Itoa(n) + " fields"
 }
 
 func (s *csvSource) nextTurns(row *Row, b []byte) error {

@@ -11,6 +11,8 @@ var (
 	ErrFormat = errors.New("unknown format")
 	errUTF16  = fmt.Errorf("%w: the text is UTF-16 (convert the file: iconv -f UTF-16 -t UTF-8)", ErrFormat)
 
+	// ErrColumns: no column or key has a known name, or not the name that was given.
+	ErrColumns = fmt.Errorf("%w", ErrFormat)
 	// ErrUnit: nothing says what unit the stamps have.
 	ErrUnit = errors.New("the unit of the stamps is not known")
 	// ErrSpan: the stamps span more than Options.MaxSpan.
@@ -84,7 +86,7 @@ func errNames(what string, names []string) error {
 		example = string([]rune(names[0])[:min(len([]rune(names[0])), 20)])
 	}
 	return fmt.Errorf("%w: no %s has a known name (there are %s): name those of time, prompt_tokens and output_tokens, as in prompt_tokens=%s",
-		ErrFormat, what, listed(names), example)
+		ErrColumns, what, listed(names), example)
 }
 
 // fieldError is a value that does not fit its field, before its place is known.

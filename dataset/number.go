@@ -14,6 +14,7 @@ const maxCount = 1 << 30
 
 var (
 	errEmpty   = errors.New("is empty")
+	errMissing = errors.New("has no value")
 	errCount   = errors.New("is not a whole number of at least 0")
 	errCountBy = fmt.Errorf("is more than %d", maxCount)
 	errTime    = errors.New("is not a time")

@@ -23,6 +23,9 @@ type Options struct {
 	BlockSize int
 	// AnyBlocks delivers rows whose hash ids do not fit their input length.
 	AnyBlocks bool
+	// Require makes rows without these fields malformed, unless they failed: of time,
+	// prompt_tokens and output_tokens.
+	Require []Field
 	// SkipBad skips malformed rows and counts them; see [Reader.Skipped].
 	SkipBad bool
 	// MaxSpan is the longest time between the first row and any other: 30 days if

@@ -192,6 +192,13 @@ func (r *Reader) finish() error {
 	if row.PromptTokens == 0 || row.OutputTokens == 0 {
 		row.Failed = true
 	}
+	for _, f := range r.o.Require {
+		if f == FieldTime && !row.Timed ||
+			f == FieldPromptTokens && row.PromptTokens == Unknown && !row.Failed ||
+			f == FieldOutputTokens && row.OutputTokens == Unknown && !row.Failed {
+			return &fieldError{column: string(f), err: errMissing}
+		}
+	}
 	if row.Timed {
 		if !r.begun {
 			r.first, r.begun = row.stamp, true

@@ -74,9 +74,27 @@ func (s Summary) Span() time.Duration { return s.Last - s.First }
 // String says the summary in a line, as it is printed before a run.
 func (s Summary) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %d rows", s.Format.Title(), s.Rows)
+	rows := "rows"
+	if s.Rows == 1 {
+		rows = "row"
+	}
+	fmt.Fprintf(&b, "%s: %d %s", s.Format.Title(), s.Rows, rows)
+	if s.Rate > 0 {
+		fmt.Fprintf(&b, " over %s, %.4g/s", round(s.Span()), s.Rate)
+	}
 	if s.Timed > 0 {
-		fmt.Fprintf(&b, " over %s, %.4g/s (stamps in %s, %s)", round(s.Span()), s.Rate, s.Unit, s.From)
+		stamps := "stamps in " + string(s.Unit)
+		switch {
+		case s.From == FromType:
+			stamps = "stamps are times by the column's type"
+		case s.Unit == Date:
+			stamps = "stamps are dates"
+		}
+		fmt.Fprintf(&b, " (%s", stamps)
+		if s.From != FromType && s.From != FromDates {
+			fmt.Fprintf(&b, ", %s", s.From)
+		}
+		b.WriteByte(')')
 		if own := shapeOf(s.Format).unit; own != "" && own != s.Unit {
 			fmt.Fprintf(&b, "; the format's own are in %s", own)
 		}

@@ -238,8 +238,11 @@ const explained = 2
 // Spec is a workload of the nearest forms, with notes that say how near they
 // are. It fails without lengths.
 func (f *Fits) Spec() (Spec, []string, error) {
-	if len(f.Prompt) == 0 || len(f.Output) == 0 {
-		return Spec{}, nil, errors.New("fitting a workload: there are no lengths")
+	switch {
+	case len(f.Prompt) == 0:
+		return Spec{}, nil, errors.New("fitting a workload: there are no lengths of prompts")
+	case len(f.Output) == 0:
+		return Spec{}, nil, errors.New("fitting a workload: there are no lengths of outputs")
 	}
 	s := Default()
 	var notes []string

@@ -303,7 +303,7 @@ func (p *Plan) fromPrompts(r *record.Request) bool {
 		p.err = err
 		return false
 	}
-	r.Prompt, r.PromptTokens = own.prompt, max((own.bytes+bytesPerToken-1)/bytesPerToken, 1)
+	r.Prompt, r.PromptTokens = own.prompt, own.tokens
 	switch {
 	case own.prompt.Body != nil:
 		r.MaxTokens, r.ExactOutput = max(own.output, 0), false

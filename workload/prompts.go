@@ -82,12 +82,17 @@ type PromptFile struct {
 	o    dataset.Options
 }
 
-// ownPrompt is a prompt of a file, with about how many tokens it has.
+// ownPrompt is a prompt of a file, with about how many tokens it has: as many as the
+// file says, else by the bytes of its text, without the rest of a recorded body.
 type ownPrompt struct {
 	prompt record.Prompt
 	bytes  int
+	tokens int
 	output int // dataset.Unknown if not recorded
 }
+
+// ErrNoText: there is no prompt in a file of prompts.
+var ErrNoText = errors.New("no row has a text")
 
 // OpenPrompts reads the prompts of a workload through, and finds all that is wrong.
 func OpenPrompts(spec Spec) (*PromptFile, error) {
@@ -103,7 +108,7 @@ func OpenPrompts(spec Spec) (*PromptFile, error) {
 		return nil, fmt.Errorf("prompts: %w", err)
 	}
 	f.o.SkipBad, f.o.AnyBlocks, f.o.MaxSpan = f.spec.SkipBad, true, -1
-	if name := strings.TrimSuffix(strings.TrimSuffix(f.spec.File, ".gz"), ".zst"); f.o.Format == "" && strings.HasSuffix(name, ".txt") {
+	if f.o.Format == "" && IsText(f.spec.File) {
 		f.o.Format = dataset.Text
 	}
 	if f.SHA256, err = hashFile(f.spec.File, f.spec.SHA256); err != nil {
@@ -113,6 +118,11 @@ func OpenPrompts(spec Spec) (*PromptFile, error) {
 		return nil, fmt.Errorf("prompts: %w", err)
 	}
 	return f, nil
+}
+
+// IsText reports whether a file has a prompt a line by its name: .txt, packed or not.
+func IsText(file string) bool {
+	return strings.HasSuffix(strings.TrimSuffix(strings.TrimSuffix(file, ".gz"), ".zst"), ".txt")
 }
 
 func (f *PromptFile) survey() error {
@@ -133,7 +143,7 @@ func (f *PromptFile) survey() error {
 	}
 	f.Skipped, f.FirstSkipped = r.Skipped()
 	if f.Prompts == 0 {
-		return fmt.Errorf("%s: no row has a text", f.spec.File)
+		return fmt.Errorf("%s: %w", f.spec.File, ErrNoText)
 	}
 	return nil
 }
@@ -207,6 +217,13 @@ func promptOf(row *dataset.Row) (ownPrompt, bool) {
 	p.bytes = len(p.prompt.Text) + len(p.prompt.Body)
 	for _, m := range p.prompt.Messages {
 		p.bytes += len(m.Content)
+	}
+	if p.tokens = row.PromptTokens; p.tokens < 1 {
+		text := len(row.System) + len(row.Text)
+		for _, m := range row.Messages {
+			text += len(m.Content)
+		}
+		p.tokens = max((text+bytesPerToken-1)/bytesPerToken, 1)
 	}
 	return p, true
 }

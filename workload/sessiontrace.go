@@ -99,7 +99,7 @@ func (t *sessionTrace) load() error {
 		return nil
 	}
 	g := newGrouper(t.f, &t.found.Failed)
-	src, done, err := t.f.scaled()
+	src, done, err := t.f.scaled(0)
 	if err != nil {
 		return err
 	}
@@ -196,6 +196,9 @@ func (g *grouper) point(row *dataset.Row) (tracePoint, error) {
 		if p.prompt = estimate(row.Text); p.prompt > 0 {
 			p.text = row.Text
 		}
+		for _, m := range row.Messages {
+			p.prompt += estimate(m.Content) // only their length: they have their history inside
+		}
 	}
 	if p.output == dataset.Unknown {
 		p.output = estimate(row.Reply)
@@ -232,7 +235,7 @@ func (t *sessionTrace) open(failed *int64) (next func() (*traceSession, bool, er
 			return &t.sessions[i-1], true, nil
 		}, nil
 	}
-	src, done, err := t.f.scaled()
+	src, done, err := t.f.scaled(0)
 	if err != nil {
 		return nil, err
 	}

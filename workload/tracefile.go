@@ -33,6 +33,9 @@ type TraceFile struct {
 	blocks bool   // of prompts are replayed
 }
 
+// ErrBlockSize: rows have hash ids, and nothing says what they stand for.
+var ErrBlockSize = errors.New("the file does not say how many tokens a hash id stands for")
+
 // OpenTrace reads the trace of a workload through, and finds all that is wrong
 // with it. The seed is that of dithering and scaling.
 func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
@@ -58,16 +61,55 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 	if f.SHA256, err = hashFile(f.trace.File, f.trace.SHA256); err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}
+	if err = f.scan(); err != nil {
+		return nil, err
+	}
+	if f.o.Require = f.partial(); f.o.Require != nil && f.trace.SkipBad && spec.Sessions == nil {
+		// What is missing in some rows makes those malformed.
+		if err = f.scan(); err != nil {
+			return nil, err
+		}
+	} else {
+		f.o.Require = nil // the first of them is told when its row is asked for
+	}
+	if f.Summary.Rows == 0 {
+		return nil, fmt.Errorf("trace: %s: there are no rows in it", f.trace.File)
+	}
+	return f, errors.Join(f.setBlocks(&spec), f.setDither())
+}
+
+// scan reads the file through.
+func (f *TraceFile) scan() error {
 	r, err := dataset.Open(f.trace.File, f.o)
 	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return fmt.Errorf("trace: %w", err)
 	}
 	defer r.Close()
 	if f.Summary, err = dataset.Scan(r); err != nil {
-		return nil, fmt.Errorf("trace: %w%s", err, f.misfit(err))
+		return fmt.Errorf("trace: %w%s", err, f.misfit(err))
 	}
 	_, f.FirstSkipped = r.Skipped()
-	return f, errors.Join(f.setBlocks(&spec), f.setDither())
+	return nil
+}
+
+// partial are the fields that are asked for and that some rows have, but not all.
+func (f *TraceFile) partial() []dataset.Field {
+	var out []dataset.Field
+	has := &f.Summary
+	for _, x := range []struct {
+		asked  bool
+		n, all int64
+		field  dataset.Field
+	}{
+		{f.time, has.Timed, has.Rows, dataset.FieldTime},
+		{f.prompt, has.PromptTokens.N, has.Rows - has.Failed, dataset.FieldPromptTokens},
+		{f.output, has.OutputTokens.N, has.Rows - has.Failed, dataset.FieldOutputTokens},
+	} {
+		if x.asked && x.n > 0 && x.n < x.all {
+			out = append(out, x.field)
+		}
+	}
+	return out
 }
 
 // setBlocks decides whether prompts are of the blocks of the trace.
@@ -82,6 +124,12 @@ func (f *TraceFile) setBlocks(spec *Spec) error {
 		f.blocks = has && (talks == nil || talks.FollowTrace())
 	}
 	wanted := how == ReplayBlocks || how == SessionBlocks
+	switch fits := f.Summary.Fits; {
+	case f.blocks && fits.BlockSize == 0 && fits.Suggested > 0:
+		return fmt.Errorf("trace.block_size_tokens: %w: %d would fit all rows; or trace.hash_ids: ignore", ErrBlockSize, fits.Suggested)
+	case f.blocks && fits.BlockSize == 0:
+		return fmt.Errorf("trace.block_size_tokens: %w; or trace.hash_ids: ignore", ErrBlockSize)
+	}
 	switch {
 	case wanted && f.Summary.Blocks == 0:
 		return errors.New("trace.hash_ids: no row has any")
@@ -196,6 +244,9 @@ func (f *TraceFile) setDither() error {
 // starts the run.
 func (f *TraceFile) Note() string {
 	note := f.Summary.String()
+	if n := f.Summary.Backwards; n > 0 && f.time {
+		note += fmt.Sprintf("; %d rows stand behind one with a later stamp: replayed in the order of stamps", n)
+	}
 	if f.blocks {
 		note += fmt.Sprintf("; prompts share its blocks of %d tokens, of which an infinite prefix cache has %.1f %%", f.Summary.Fits.BlockSize, 100*f.Summary.Hits)
 	}
@@ -213,7 +264,7 @@ func (f *TraceFile) Note() string {
 
 // Rows starts at the first row; see [NewTracePlan].
 func (f *TraceFile) Rows() (Rows, error) {
-	src, done, err := f.scaled()
+	src, done, err := f.scaled(f.window())
 	if err != nil {
 		return nil, err
 	}
@@ -224,34 +275,47 @@ func (f *TraceFile) Rows() (Rows, error) {
 	return &rows, nil
 }
 
-// recorded is the file with its stamps dithered.
-func (f *TraceFile) recorded() (dataset.Source, func(), error) {
+// window is how many rows are held to put the file into the order of time; 0 if it is.
+func (f *TraceFile) window() int {
+	if f.time && f.Summary.Backwards > 0 {
+		return dataset.SortWindow
+	}
+	return 0
+}
+
+// recorded is the file in the order of time, by a window of rows if that is not 0,
+// with its stamps dithered.
+func (f *TraceFile) recorded(window int) (dataset.Source, func(), error) {
 	r, err := dataset.Open(f.trace.File, f.o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.dither == 0 {
-		return r, r.Close, nil
+	src := dataset.Source(r)
+	if window > 0 {
+		src = dataset.Sort(src, f.trace.File, f.Summary.First, window)
 	}
-	src, err := dataset.Dither(r, f.dither, f.seed)
+	if f.dither > 0 {
+		src, err = dataset.Dither(src, f.dither, f.seed)
+	}
 	return src, r.Close, err
 }
 
-func (f *TraceFile) scaled() (dataset.Source, func(), error) {
+func (f *TraceFile) scaled(window int) (dataset.Source, func(), error) {
 	s := f.trace.Scale
 	if s == nil {
-		return f.recorded()
+		return f.recorded(window)
 	}
 	if s.By == Superposition {
 		copies := int(math.Ceil(s.Factor))
-		all, err := dataset.Superpose(f.recorded, copies, f.Summary.Span()+f.dither, f.seed)
+		open := func() (dataset.Source, func(), error) { return f.recorded(window / copies) }
+		all, err := dataset.Superpose(open, copies, f.Summary.Span()+f.dither, f.seed)
 		if err != nil {
 			return nil, nil, err
 		}
 		src, err := dataset.Thin(all, s.Factor/float64(copies), f.seed)
 		return src, all.Close, err
 	}
-	src, done, err := f.recorded()
+	src, done, err := f.recorded(window)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -316,7 +380,7 @@ func (r *traceFileRows) Next() (at time.Duration, prompt, output int, ok bool, e
 	}
 	if missing != "" {
 		r.close()
-		return 0, 0, 0, false, fmt.Errorf("%s:%d: the row has no %s", r.f.trace.File, row.Line, missing)
+		return 0, 0, 0, false, fmt.Errorf("%s:%d: the row has no %s (skip_bad leaves such rows out)", r.f.trace.File, row.Line, missing)
 	}
 	if !r.f.time {
 		row.At = 0 // the order of time is not asked for

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -158,5 +159,117 @@ func TestTraceFingerprint(t *testing.T) {
 	b.Trace = &Trace{File: "a", SHA256: "13"}
 	if a.Fingerprint(1) == b.Fingerprint(1) {
 		t.Error("two files are one workload")
+	}
+}
+
+// TestTraceOrder: a trace that is not in the order of its stamps is replayed in it,
+// scaled and dithered or not; without its times, in that of the file.
+func TestTraceOrder(t *testing.T) {
+	const rows = 2000
+	var b strings.Builder
+	for i := range rows {
+		ms := i*10 + 500*(i%2) // every other one is late by 50 rows
+		fmt.Fprintf(&b, `{"timestamp": %d, "input_length": %d, "output_length": 7}`+"\n", ms, ms/10+1)
+	}
+	file := filepath.Join(t.TempDir(), "late.jsonl")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, scale := range map[string]*TraceScale{"as recorded": nil, "compressed": {Compression, 2}, "superposed": {Superposition, 3}} {
+		spec := with(func(s *Spec) {
+			s.Arrival, s.Trace = Arrival{Process: ByTrace}, &Trace{File: file, Scale: scale}
+			s.PromptTokens, s.OutputTokens = Length{Dist: FromTrace}, Length{Dist: FromTrace}
+		})
+		f, err := OpenTrace(spec, 1)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if !strings.Contains(f.Note(), "rows stand behind one with a later stamp: replayed in the order of stamps") {
+			t.Errorf("%s: not said: %s", name, f.Note())
+		}
+		p, err := NewTracePlan(spec, 1, f.Rows)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		s, err := p.Sample(rows)
+		if err != nil || len(s.At) != rows {
+			t.Fatalf("%s: %d requests, %v", name, len(s.At), err)
+		}
+		for i := range s.At {
+			if scale == nil && s.At[i] != int64(s.Prompts[i]-s.Prompts[0])*1e7 {
+				t.Fatalf("request %d of %d tokens at %v", i, s.Prompts[i], time.Duration(s.At[i]))
+			}
+			if i > 0 && s.At[i] < s.At[i-1] {
+				t.Fatalf("%s: request %d is before the one ahead", name, i)
+			}
+		}
+	}
+	spec := with(func(s *Spec) {
+		s.Trace, s.PromptTokens, s.OutputTokens = &Trace{File: file}, Length{Dist: FromTrace}, FixedLength(3)
+	})
+	f, err := OpenTrace(spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewTracePlan(spec, 1, f.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Sample(3); err != nil || s.Prompts[0] != 1 || s.Prompts[1] != 52 || s.Prompts[2] != 3 {
+		t.Errorf("without its times: %v, %v", s.Prompts, err)
+	}
+}
+
+// TestTraceMissing: rows without a length that others have stop the plan, or are
+// left out and counted.
+func TestTraceMissing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "gaps.csv")
+	if err := os.WriteFile(file, []byte("time_s,input_tokens,output_tokens\n0,1,1\n1,,2\n2,3,\n,4,4\n4,5,5\n5,6,0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := with(func(s *Spec) {
+		s.Arrival, s.Trace = Arrival{Process: ByTrace}, &Trace{File: file, SkipBad: true}
+		s.PromptTokens, s.OutputTokens = Length{Dist: FromTrace}, Length{Dist: FromTrace}
+	})
+	f, err := OpenTrace(spec, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Summary.Skipped != 3 || f.FirstSkipped.Error() != file+`:3: column "prompt_tokens": has no value` || f.Summary.Failed != 1 {
+		t.Errorf("%d skipped, %v; %d failed", f.Summary.Skipped, f.FirstSkipped, f.Summary.Failed)
+	}
+	p, err := NewTracePlan(spec, 1, f.Rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := p.Sample(9); err != nil || len(s.Prompts) != 2 || s.Prompts[1] != 5 {
+		t.Errorf("%v, %v", s.Prompts, err)
+	}
+	spec.Trace.SkipBad = false
+	if f, err = OpenTrace(spec, 1); err != nil {
+		t.Fatal(err)
+	}
+	_, err = NewTracePlan(spec, 1, f.Rows)
+	if want := "gaps.csv:3: the row has no number of prompt tokens (skip_bad leaves such rows out)"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// TestTraceBlockSize: without it nothing is replayed by guess.
+func TestTraceBlockSize(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "blocks.csv")
+	if err := os.WriteFile(file, []byte("time_s,input_length,output_length,hash_ids\n0,600,1,\"[1,2]\"\n1,1500,1,\"[1,2,3]\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := with(func(s *Spec) {
+		s.Arrival, s.Trace = Arrival{Process: ByTrace}, &Trace{File: file}
+		s.PromptTokens, s.OutputTokens = Length{Dist: FromTrace}, Length{Dist: FromTrace}
+	})
+	if _, err := OpenTrace(spec, 1); !errors.Is(err, ErrBlockSize) || !strings.Contains(err.Error(), "512 would fit all rows") {
+		t.Errorf("%v", err)
+	}
+	spec.Trace.BlockSize = 512
+	if f, err := OpenTrace(spec, 1); err != nil || !f.ReplaysBlocks() {
+		t.Errorf("%v", err)
 	}
 }

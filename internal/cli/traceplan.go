@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 
+	"github.com/assay-bench/assay/dataset"
 	"github.com/assay-bench/assay/workload"
 )
 
@@ -17,9 +19,7 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 		return nil, fmt.Errorf("workload: %w", err)
 	}
 	say("prompts %s: %s", spec.Prompts.File, f.Note())
-	if f.Skipped > 0 {
-		say("note: %d malformed rows are left out; the first: %v", f.Skipped, f.FirstSkipped)
-	}
+	sayLeftOut(f.Skipped, f.FirstSkipped, say)
 	if n := f.Prompts - f.Outputs; f.Bodies == 0 && n > 0 && spec.OutputTokens.Dist == workload.FromTrace && !spec.NeedsTrace() {
 		return nil, fmt.Errorf("workload: output_tokens: %d of %d prompts have neither a number of output tokens nor a reply: give output_tokens", n, f.Prompts)
 	}
@@ -38,6 +38,30 @@ func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) 
 	return plan, err
 }
 
+// sayLeftOut says that rows were skipped, and why the first one was.
+func sayLeftOut(n int64, first error, say func(format string, args ...any)) {
+	switch {
+	case n == 1:
+		say("note: 1 malformed row is left out: %v", first)
+	case n > 1:
+		say("note: %d malformed rows are left out; the first: %v", n, first)
+	}
+}
+
+// hinted names what says a unit, columns or the length of a span, where a trace is
+// refused for want of it.
+func hinted(err error, unit, columns, span string) error {
+	switch {
+	case errors.Is(err, dataset.ErrUnit):
+		return fmt.Errorf("%w (%s)", err, unit)
+	case errors.Is(err, dataset.ErrSpan):
+		return fmt.Errorf("%w (%s, %s)", err, unit, span)
+	case errors.Is(err, dataset.ErrColumns):
+		return fmt.Errorf("%w (%s)", err, columns)
+	}
+	return err
+}
+
 // drawPlan is draw without the prompts.
 func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...any)) (*workload.Plan, error) {
 	if !spec.NeedsTrace() {
@@ -45,12 +69,10 @@ func (c *config) drawPlan(spec workload.Spec, say func(format string, args ...an
 	}
 	f, err := workload.OpenTrace(spec, c.Seed)
 	if err != nil {
-		return nil, fmt.Errorf("workload: %w", err)
+		return nil, fmt.Errorf("workload: %w", hinted(err, "trace.unit", "trace.columns", "trace.any_span"))
 	}
 	say("trace %s: %s", spec.Trace.File, f.Note())
-	if n, first := f.Summary.Skipped, f.FirstSkipped; n > 0 {
-		say("note: %d malformed rows are left out; the first: %v", n, first)
-	}
+	sayLeftOut(f.Summary.Skipped, f.FirstSkipped, say)
 	// The run's files say what was replayed, wherever it lies.
 	t := *spec.Trace
 	t.SHA256 = f.SHA256

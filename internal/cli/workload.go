@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -111,80 +110,6 @@ func blame(err error, b []byte, name string, bare bool) error {
 	return fmt.Errorf("%s: %w", name, err)
 }
 
-// trace is a workload that follows the file in times and lengths, as far as all
-// its rows have them.
-func (f *traceFlags) trace(path string, seed uint64) (workload.Spec, *workload.TraceFile, error) {
-	s := workload.Default()
-	s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
-	s.Arrival = workload.Arrival{Process: workload.ByTrace}
-	s.Trace = &workload.Trace{File: path, Format: f.Format, Unit: f.Unit, Columns: f.Column, SkipBad: f.SkipBad, AnySpan: f.AnySpan}
-	file, err := workload.OpenTrace(s, seed)
-	if errors.Is(err, dataset.ErrBlocks) {
-		// It can be looked at, though not be replayed.
-		s.Trace.HashIDs = workload.IgnoreBlocks
-		file, err = workload.OpenTrace(s, seed)
-	}
-	if err != nil {
-		return s, nil, usageError{err}
-	}
-	s.Trace.SHA256 = file.SHA256
-	has := file.Summary
-	timed, prompts, outputs := has.Timed == has.Rows, has.PromptTokens.N == has.Rows-has.Failed, has.OutputTokens.N == has.Rows-has.Failed
-	if timed && prompts && outputs {
-		return s, file, nil
-	}
-	// Read by what every row has.
-	if !timed {
-		s.Arrival = workload.Arrival{}
-	}
-	if !prompts {
-		s.PromptTokens = workload.FixedLength(1)
-	}
-	if !outputs {
-		s.OutputTokens = workload.FixedLength(1)
-	}
-	if !s.NeedsTrace() && file.HasSessions() {
-		// Texts: their lengths are estimated.
-		s.Sessions = &workload.Sessions{Turns: workload.Length{Dist: workload.FromTrace}}
-		s.PromptTokens, s.OutputTokens = workload.Length{Dist: workload.FromTrace}, workload.Length{Dist: workload.FromTrace}
-	}
-	if !s.NeedsTrace() {
-		return s, nil, usagef("%s: not all rows have a time, and not all have a number of prompt or of output tokens; texts are sent as a workload's prompts: {file: %s}", filepath.Base(path), filepath.Base(path))
-	}
-	file, err = workload.OpenTrace(s, seed)
-	if err != nil {
-		return s, nil, usageError{err}
-	}
-	return s, file, nil
-}
-
-// planTrace is the plan of a workload that follows a trace in all that it can.
-func planTrace(s workload.Spec, f *workload.TraceFile, seed uint64) (*workload.Plan, error) {
-	if s.Sessions.FollowTrace() {
-		return workload.NewSessionPlan(s, seed, f)
-	}
-	return workload.NewTracePlan(s, seed, f.Rows)
-}
-
-// sampleTrace is what a trace has of its first n requests.
-func sampleTrace(s workload.Spec, f *workload.TraceFile, seed uint64, n int) (workload.Sample, error) {
-	p, err := planTrace(s, f, seed)
-	if err != nil {
-		return workload.Sample{}, usageError{err}
-	}
-	sample, err := p.Sample(n)
-	if err != nil {
-		return sample, usageError{err}
-	}
-	if s.PromptTokens.Dist != workload.FromTrace {
-		sample.Prompts = nil
-	}
-	if s.OutputTokens.Dist != workload.FromTrace {
-		sample.Outputs = nil
-	}
-	return sample, nil
-}
-
 // sayTo prints lines to w.
 func sayTo(w io.Writer) func(format string, args ...any) {
 	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
@@ -260,22 +185,25 @@ func (c *workloadDescribeCmd) describeTrace(e *env) error {
 	}
 	seed := defaultConfig().Seed
 	put(&seed, c.Seed)
-	spec, file, err := c.trace(c.Source, seed)
+	t, err := c.open(c.Source, seed)
 	if err != nil {
 		return err
 	}
-	sample, err := sampleTrace(spec, file, seed, c.N)
+	sample, err := t.sample(c.N)
 	if err != nil {
 		return err
 	}
+	t.say(sayTo(e.stderr))
 	look := &workloadLook{
-		Workload: spec.Describe(), Fingerprint: spec.Fingerprint(seed), Seed: seed,
-		Trace: &file.Summary, Profile: sample.Profile(), Fits: sample.Fit(),
+		Workload: t.spec.Describe(), Fingerprint: t.spec.Fingerprint(seed), Seed: seed, Profile: sample.Profile(), Fits: sample.Fit(),
 	}
-	if look.Profile.Sessions == nil && file.HasSessions() {
-		look.Profile.Sessions = c.sessionsOf(spec, file, seed)
+	if t.file != nil {
+		look.Trace = &t.file.Summary
+		if look.Profile.Sessions == nil && t.file.HasSessions() {
+			look.Profile.Sessions = c.sessionsOf(t.spec, t.file, seed)
+		}
 	}
-	return c.print(e, look, file.Note())
+	return c.print(e, look, t.note())
 }
 
 // sessionsOf is what the sessions of a trace look like when they are replayed; nil if
@@ -301,8 +229,9 @@ func (c *workloadDescribeCmd) print(e *env, d *workloadLook, title string) error
 }
 
 type workloadSampleCmd struct {
-	Spec string `arg:"" placeholder:"SPEC" help:"Workload (.yaml)."`
+	Spec string `arg:"" placeholder:"SPEC|TRACE" help:"Workload (.yaml), or a trace or a file of prompts as they would be replayed."`
 	specFlags
+	traceFlags
 	N       int    `short:"n" name:"requests" default:"10" help:"Requests to print."`
 	Dialect string `default:"openai-chat" placeholder:"openai-chat" help:"openai-chat or openai-completions."`
 	Full    bool   `help:"Print whole bodies, not their beginnings."`
@@ -311,6 +240,27 @@ type workloadSampleCmd struct {
 
 // bodyShown is how much of a body is printed.
 const bodyShown = 240
+
+// config is that of the workload, or of a run with --trace or --prompts.
+func (c *workloadSampleCmd) config() (config, error) {
+	if isSpec(c.Spec) {
+		return c.resolve(c.Spec)
+	}
+	cfg := defaultConfig()
+	for _, s := range c.Set {
+		if err := cfg.set(s); err != nil {
+			return cfg, err
+		}
+	}
+	put(&cfg.Seed, c.Seed)
+	t, err := c.open(c.Spec, cfg.Seed)
+	if err != nil {
+		return cfg, err
+	}
+	t.replay(&cfg.Workload)
+	cfg.settle()
+	return cfg, cfg.validate()
+}
 
 // Run implements the command.
 func (c *workloadSampleCmd) Run(e *env) error {
@@ -321,7 +271,7 @@ func (c *workloadSampleCmd) Run(e *env) error {
 	if !ok {
 		return usagef("--dialect is %q: want openai-chat or openai-completions", c.Dialect)
 	}
-	cfg, err := c.resolve(c.Spec)
+	cfg, err := c.config()
 	if err != nil {
 		return err
 	}
@@ -334,6 +284,9 @@ func (c *workloadSampleCmd) Run(e *env) error {
 	if f := plan.PromptFile(); f != nil {
 		content = workload.Own(options)
 		if err := f.Fits(options.Chat); err != nil {
+			if f.Fits(!options.Chat) == nil {
+				return usagef("prompts: %w: --dialect %s", err, otherDialect(options.Chat))
+			}
 			return usagef("prompts: %w", err)
 		}
 		fmt.Fprintln(e.stderr, "the nonce of a run is not there yet")
@@ -375,6 +328,14 @@ func (c *workloadSampleCmd) Run(e *env) error {
 		return usageError{err}
 	}
 	return nil
+}
+
+// otherDialect is that of completions, of a chat, and the other way round.
+func otherDialect(chat bool) string {
+	if chat {
+		return dialect.Completions{}.Name()
+	}
+	return dialect.Chat{}.Name()
 }
 
 // sampled is one request that sample prints.
@@ -447,21 +408,22 @@ func (c *workloadFitCmd) Run(e *env) error {
 		return usagef("--requests is %d: want a count from 1", c.N)
 	}
 	seed := defaultConfig().Seed
-	traced, file, err := c.trace(c.Trace, seed)
+	t, err := c.open(c.Trace, seed)
 	if err != nil {
 		return err
 	}
-	sample, err := sampleTrace(traced, file, seed, c.N)
+	sample, err := t.sample(c.N)
 	if err != nil {
 		return err
 	}
 	fits := sample.Fit()
 	spec, notes, err := fits.Spec()
 	if err != nil {
-		return usageError{err}
+		return usagef("%s: %w", filepath.Base(c.Trace), err)
 	}
+	t.say(sayTo(e.stderr))
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Fitted to %d requests of %s.\n# %s\n", sample.Requests(), filepath.Base(c.Trace), file.Note())
+	fmt.Fprintf(&b, "# Fitted to %d requests of %s.\n# %s\n", sample.Requests(), filepath.Base(c.Trace), t.note())
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,7 +22,7 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 			least = "at least "
 		}
 		fmt.Fprintf(&b, "sessions      %s%d", least, s.Sessions)
-		if s.MaxTurn > 0 {
+		if s.MaxTurn > 1 {
 			fmt.Fprintf(&b, ", of up to %d turns", s.MaxTurn)
 		}
 		b.WriteByte('\n')
@@ -37,7 +38,11 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	if s := p.Sessions; s != nil {
 		fmt.Fprintf(&b, "replay        %d sessions; an infinite prefix cache would have %.1f %% of the prompt tokens, if all goes as planned\n", s.Sessions, 100*s.HitRate)
 	}
-	fmt.Fprintf(&b, "fingerprint   %s with seed %d; here are the first %d requests\n\n", d.Fingerprint, d.Seed, p.Requests)
+	first := fmt.Sprintf("are the first %d requests", p.Requests)
+	if p.Requests == 1 {
+		first = "is the first request"
+	}
+	fmt.Fprintf(&b, "fingerprint   %s with seed %d; here %s\n\n", d.Fingerprint, d.Seed, first)
 	fmt.Fprintf(&b, "%-14s%10s%8s%9s%9s%9s%9s%9s\n", "", "mean", "CV", "min", "p50", "p95", "p99", "max")
 	for _, l := range []struct {
 		name string
@@ -63,11 +68,11 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	}
 	if a := p.Arrivals; a != nil && len(a.Over) > 0 {
 		b.WriteString("\nrate over time\n")
-		most := 0.0
-		for _, i := range a.Over {
+		over, most := merged(a), 0.0
+		for _, i := range over {
 			most = max(most, i.Rate)
 		}
-		for _, i := range a.Over {
+		for _, i := range over {
 			fmt.Fprintf(&b, "%18s  %-*s %.4g/s\n", coarse(i.From), barWidth, bar(i.Rate, most), i.Rate)
 		}
 	}
@@ -75,8 +80,34 @@ func (d *workloadLook) print(w io.Writer, title string) error {
 	return err
 }
 
+// leastShown is how many arrivals an interval has on average at least: of fewer, the
+// bars would show single ones.
+const leastShown = 5
+
+// merged are the intervals of the rate, taken together where there are few arrivals.
+func merged(a *workload.ArrivalProfile) []workload.Interval {
+	n := len(a.Over)
+	each := 1
+	for each < n && (n%each != 0 || a.Rate*a.Span.Seconds()*float64(each) < leastShown*float64(n)) {
+		each++
+	}
+	var out []workload.Interval
+	for part := range slices.Chunk(a.Over, each) {
+		all := workload.Interval{From: part[0].From}
+		for _, i := range part {
+			all.Rate += i.Rate / float64(len(part))
+		}
+		out = append(out, all)
+	}
+	return out
+}
+
 // printFit says where the number of hash ids does not fit the length of prompts.
 func printFit(b *strings.Builder, f *dataset.BlockFit) {
+	if f.BlockSize == 0 && f.Suggested > 0 {
+		fmt.Fprintf(b, "note: the file does not say how many tokens a hash id stands for; %d would fit all rows (trace.block_size_tokens)\n", f.Suggested)
+		return
+	}
 	if f.Wrong == 0 {
 		return
 	}
