@@ -62,7 +62,7 @@ func (c *clock) guess(v []byte) error {
 	}
 	s, err := parseDecimal(v, 1)
 	if err != nil {
-		if len(v) >= 8 && bytes.IndexAny(v[1:], "-/:") >= 0 {
+		if len(v) >= 8 && bytes.ContainsAny(v[1:], "-/:") {
 			return errDate
 		}
 		return errTime

@@ -73,7 +73,7 @@ func parseCount(v []byte) (int, error) {
 func parseExponent(v []byte) (int, error) {
 	x, err := strconv.ParseFloat(string(v), 64)
 	switch {
-	case err != nil || x < 0 || x != math.Trunc(x) || bytes.IndexAny(v, "eE") < 0:
+	case err != nil || x < 0 || x != math.Trunc(x) || !bytes.ContainsAny(v, "eE"):
 		return 0, errCount
 	case x > maxCount:
 		return 0, errCountBy

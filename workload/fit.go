@@ -21,8 +21,8 @@ type LengthFit struct {
 }
 
 // FitLengths fits simple distributions to lengths, the nearest first. Each is cut
-// to the bounds that were seen. A table of quantiles is among them: it comes near
-// to anything, and says nothing of why.
+// to the bounds that were seen. Among them are two tables, of quantiles and of bins:
+// they come near to anything, and say nothing of why.
 func FitLengths(x []int) []LengthFit {
 	if len(x) == 0 {
 		return nil
@@ -68,7 +68,36 @@ func nearby(sorted []int) []Length {
 			*q.at = short(v)
 		}
 	}
-	return append(out, table)
+	return append(out, table, histogramOf(sorted))
+}
+
+// fitBins are the bins of a histogram that is fitted, at most.
+const fitBins = 32
+
+// histogramOf has bins of about as many lengths each, between lengths that were seen:
+// what lies between two humps is in none, or in one.
+func histogramOf(sorted []int) Length {
+	l := Length{Dist: Histogram}
+	for from := 0; from < len(sorted); {
+		low := sorted[from]
+		// The length at the end of the bin's share belongs to it wholly.
+		last := sorted[min(from+(len(sorted)+fitBins-1)/fitBins, len(sorted))-1]
+		to, _ := slices.BinarySearch(sorted, last+1)
+		l.Bins = append(l.Bins, Bin{low, last, float64(to - from)})
+		from = to
+	}
+	return l
+}
+
+// IsTable reports whether a fit is a table of what was seen.
+func (f LengthFit) IsTable() bool { return f.Length.Dist == Quantiles || f.Length.Dist == Histogram }
+
+// Text is the distribution with its parameters.
+func (f LengthFit) Text() string {
+	if n := len(f.Length.Bins); n > 0 {
+		return fmt.Sprintf("histogram of %d bins", n)
+	}
+	return f.Length.String()
 }
 
 // short has four digits: more are noise of the sample.
@@ -112,8 +141,9 @@ type ArrivalFit struct {
 }
 
 // FitArrivals fits processes with independent gaps to times in nanoseconds that
-// do not fall, the nearest first. Their rate is the mean, their CV that of the
-// gaps. What they cannot have, a rate that changes in time, shows in the
+// do not fall, the nearest first; but Poisson before all if neither distance nor CV
+// speaks against it, since the others have it as a case of theirs. Their rate is the
+// mean, their CV that of the gaps. What they cannot have, a rate that changes in time, shows in the
 // dispersion of counts, not here.
 func FitArrivals(at []int64) []ArrivalFit {
 	p := profileArrivals(at)
@@ -125,6 +155,7 @@ func FitArrivals(at []int64) []ArrivalFit {
 		gaps[i] = float64(at[i+1]-at[i]) / 1e9
 	}
 	slices.Sort(gaps)
+	near := resolution(at, p.Rate)
 	rate, cv := short(p.Rate), short(*p.CV)
 	var fits []ArrivalFit
 	for _, a := range []Arrival{
@@ -136,19 +167,50 @@ func FitArrivals(at []int64) []ArrivalFit {
 		{Process: Hyperexponential, Rate: rate, CV: cv},
 	} {
 		if cdf := a.gapCDF(); a.check() == nil && cdf != nil {
-			fits = append(fits, ArrivalFit{a, roundedKS(gaps, cdf), 1.9495 / math.Sqrt(float64(len(gaps)))})
+			fits = append(fits, ArrivalFit{a, roundedKS(gaps, cdf, near), 1.9495 / math.Sqrt(float64(len(gaps)))})
 		}
 	}
-	slices.SortStableFunc(fits, func(a, b ArrivalFit) int { return cmp.Compare(a.Distance, b.Distance) })
+	// The CV of so many exponential gaps has a standard error of 1/sqrt(n).
+	plain := math.Abs(*p.CV-1) <= 3.3/math.Sqrt(float64(len(gaps)))
+	distance := func(f ArrivalFit) float64 {
+		if plain && f.Arrival.Process == Poisson && f.Distance <= f.Rejected {
+			return -1
+		}
+		return f.Distance
+	}
+	slices.SortStableFunc(fits, func(a, b ArrivalFit) int { return cmp.Compare(distance(a), distance(b)) })
 	return fits
 }
 
-// roundedKS is the Kolmogorov-Smirnov distance of ascending gaps that are known
-// to a nanosecond: what rounding explains does not count.
-func roundedKS(gaps []float64, cdf func(float64) float64) float64 {
+// finelyStamped is the most that times are cut to, over the mean gap, where the cut is
+// taken into account as one of each gap; where it is more, the times may be at
+// multiples of something by themselves.
+const finelyStamped = 0.02
+
+// resolution is what times are cut to, in seconds.
+func resolution(at []int64, rate float64) float64 {
+	unit := int64(0)
+	for _, t := range at {
+		for d := t - at[0]; d != 0; {
+			unit, d = d, unit%d
+		}
+		if unit == 1 {
+			break
+		}
+	}
+	if s := float64(unit) / 1e9; s*rate < finelyStamped {
+		return max(s, 1e-9)
+	}
+	return 1e-9
+}
+
+// roundedKS is the Kolmogorov-Smirnov distance of ascending gaps between times that
+// are cut to a resolution: what that explains does not count.
+func roundedKS(gaps []float64, cdf func(float64) float64, resolution float64) float64 {
 	d, n := 0.0, float64(len(gaps))
+	off := 1.5 * resolution
 	for i, x := range gaps {
-		d = max(d, cdf(x-1.5e-9)-float64(i)/n, float64(i+1)/n-cdf(x+1.5e-9))
+		d = max(d, cdf(x-off)-float64(i)/n, float64(i+1)/n-cdf(x+off))
 	}
 	return d
 }
@@ -218,7 +280,7 @@ func (f *Fits) Warnings() []string {
 }
 
 // nearEnough is how far a length's simple form may be from what was seen; beyond
-// it a table of quantiles says it better.
+// it a table of quantiles says it better, or, if that is as far, one of bins.
 const nearEnough = 0.05
 
 // Changes reports whether a changing rate is a better account than independent gaps:
@@ -249,9 +311,11 @@ func (f *Fits) Spec() (Spec, []string, error) {
 	pick := func(name string, fits []LengthFit) Length {
 		best := fits[0]
 		for _, x := range fits {
-			if x.Length.Dist != Quantiles && x.Distance <= nearEnough {
-				best = x
+			if x.Distance > nearEnough {
 				break
+			}
+			if best.IsTable() && (!x.IsTable() || x.Length.Dist == Quantiles) {
+				best = x
 			}
 		}
 		note := fmt.Sprintf("%s: %s at a distance of %.3f (Kolmogorov-Smirnov)", name, best.Length.Dist, best.Distance)
@@ -264,7 +328,8 @@ func (f *Fits) Spec() (Spec, []string, error) {
 		return best.Length
 	}
 	s.PromptTokens, s.OutputTokens = pick("prompt_tokens", f.Prompt), pick("output_tokens", f.Output)
-	if c := f.profile.Correlation; c != nil && math.Abs(*c) > 0.05 {
+	// Of so few pairs that are independent, a correlation has a standard error of 1/sqrt(n-1).
+	if c := f.profile.Correlation; c != nil && math.Abs(*c) > max(0.05, 3.3/math.Sqrt(float64(f.profile.Requests-1))) {
 		s.LengthCorrelation = math.Round(*c*100) / 100
 		notes = append(notes, fmt.Sprintf("length_correlation: of the ranks, %.2f", *c))
 	}

@@ -2,8 +2,11 @@ package workload
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
+
+	"pgregory.net/rapid"
 
 	"github.com/assay-bench/assay/arrival"
 )
@@ -36,7 +39,7 @@ func TestFitLengths(t *testing.T) {
 		x := sampleOf(t, with(func(s *Spec) { s.PromptTokens = want }), 20_000).Prompts
 		fits := FitLengths(x)
 		best := fits[0]
-		for i := 0; best.Length.Dist == Quantiles; i++ {
+		for i := 0; best.IsTable(); i++ {
 			best = fits[i]
 		}
 		if best.Length.Dist != want.Dist || best.Distance > 0.03 {
@@ -56,13 +59,87 @@ func TestFitLengths(t *testing.T) {
 	}
 }
 
-// The table of quantiles comes near to what no simple distribution is.
+// The table of bins comes near to what no simple distribution is, also where that of
+// quantiles puts a quarter of all between the humps.
 func TestFitTwoHumps(t *testing.T) {
 	x := sampleOf(t, with(func(s *Spec) {
 		s.PromptTokens = Length{Dist: Mixture, Of: []Length{UniformLength(10, 20), UniformLength(5000, 6000)}}
 	}), 10_000).Prompts
-	if f := FitLengths(x); f[0].Length.Dist != Quantiles || f[1].Distance < 0.1 {
+	f := FitLengths(x)
+	if f[0].Length.Dist != Histogram || f[0].Distance > 1.0/fitBins || f[1].Distance < 0.1 {
 		t.Errorf("nearest %v at %v, then %v at %v", f[0].Length, f[0].Distance, f[1].Length, f[1].Distance)
+	}
+	spec, _, err := (&Fits{Prompt: f, Output: FitLengths([]int{3, 3})}).Spec()
+	if err != nil || spec.PromptTokens.Dist != Histogram || spec.Validate() != nil {
+		t.Errorf("%v, %v, %v", spec.PromptTokens, err, spec.Validate())
+	}
+}
+
+// The bins of a histogram hold all lengths, each once, and none of more than its share
+// unless that is a single length.
+func TestFitHistogram(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		x := rapid.SliceOfN(rapid.IntRange(1, rapid.IntRange(1, 5000).Draw(t, "max")), 1, 3000).Draw(t, "lengths")
+		slices.Sort(x)
+		l := histogramOf(x)
+		n, last := 0.0, 0
+		for _, b := range l.Bins {
+			low, _ := slices.BinarySearch(x, b.Min)
+			high, _ := slices.BinarySearch(x, b.Max+1)
+			if b.Min <= last || float64(high-low) != b.Weight || b.Weight < 1 {
+				t.Fatalf("bin %+v after %d has %d of %v", b, last, high-low, x)
+			}
+			below, _ := slices.BinarySearch(x, b.Max)
+			if share := (len(x) + fitBins - 1) / fitBins; below-low >= share {
+				t.Fatalf("bin %+v has %d below its end, the share is %d", b, below-low, share)
+			}
+			n += b.Weight
+			last = b.Max
+		}
+		if int(n) != len(x) || len(l.Bins) > fitBins || l.Validate() != nil {
+			t.Fatalf("%v of %d in %d bins, %v", n, len(x), len(l.Bins), l.Validate())
+		}
+	})
+}
+
+// Gaps that are cut to a microsecond are those of the process all the same: of a gamma
+// of CV 3 one in three is shorter than that at 5/s, where it is not counted as wrong.
+func TestFitCutStamps(t *testing.T) {
+	at := sampleOf(t, with(func(s *Spec) { s.Arrival = Arrival{Process: Gamma, Rate: 5, CV: 3} }), 20_000).At
+	for i := range at {
+		at[i] -= at[i] % 1000
+	}
+	if f := FitArrivals(at)[0]; f.Arrival.Process != Gamma || f.Distance > 1.5*f.Rejected {
+		t.Errorf("%+v", f)
+	}
+	// What is at multiples of its gap by itself is not cut.
+	for i := range at {
+		at[i] = int64(i) * 200e6
+	}
+	if f := FitArrivals(at); f[0].Arrival.Process != Constant || f[1].Distance < 0.5 {
+		t.Errorf("%+v", f)
+	}
+}
+
+// Poisson is not passed over for one that has it as a case of its own, and a
+// correlation of few is none.
+func TestFitPlain(t *testing.T) {
+	for seed := range uint64(20) {
+		p, err := arrival.NewPoisson(5, stream(seed, "arrivals"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := make([]int64, 5000)
+		for i := range at[1:] {
+			at[i+1] = at[i] + int64(p.Next())
+		}
+		if f := FitArrivals(at)[0]; f.Arrival.Process != Poisson {
+			t.Errorf("seed %d: %+v", seed, f)
+		}
+	}
+	spec, notes, err := (Sample{Prompts: []int{9, 4, 7, 8, 2, 5}, Outputs: []int{1, 2, 3, 5, 4, 9}}).Fit().Spec()
+	if err != nil || spec.LengthCorrelation != 0 {
+		t.Errorf("%v of six: %q, %v", spec.LengthCorrelation, notes, err)
 	}
 }
 

@@ -337,7 +337,7 @@ func (s *rateSample) mmpp(a Arrival) RateFit {
 		gaps[i] = float64(s.at[i+1]-s.at[i]) / 1e9
 	}
 	slices.Sort(gaps)
-	f := RateFit{Arrival: a, Distance: roundedKS(gaps, cdf), Rejected: 1.9495 / math.Sqrt(float64(len(gaps)))}
+	f := RateFit{Arrival: a, Distance: roundedKS(gaps, cdf, resolution(s.at, s.rate)), Rejected: 1.9495 / math.Sqrt(float64(len(gaps)))}
 	switching := leave + enter
 	c := 2 * leave * enter * (hi - lo) * (hi - lo) / (switching * switching * (hi*enter + lo*leave))
 	for _, w := range s.windows {

@@ -193,9 +193,16 @@ func (c *workloadDescribeCmd) describeTrace(e *env) error {
 	if err != nil {
 		return err
 	}
+	fits, spread, err := t.fits(sample, c.N)
+	if err != nil {
+		return err
+	}
 	t.say(sayTo(e.stderr))
+	if spread != "" {
+		fmt.Fprintf(e.stderr, "note: %s\n", spread)
+	}
 	look := &workloadLook{
-		Workload: t.spec.Describe(), Fingerprint: t.spec.Fingerprint(seed), Seed: seed, Profile: sample.Profile(), Fits: sample.Fit(),
+		Workload: t.spec.Describe(), Fingerprint: t.spec.Fingerprint(seed), Seed: seed, Profile: sample.Profile(), Fits: fits,
 	}
 	if t.file != nil {
 		look.Trace = &t.file.Summary
@@ -416,7 +423,10 @@ func (c *workloadFitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	fits := sample.Fit()
+	fits, spread, err := t.fits(sample, c.N)
+	if err != nil {
+		return err
+	}
 	spec, notes, err := fits.Spec()
 	if err != nil {
 		return usagef("%s: %w", filepath.Base(c.Trace), err)
@@ -424,6 +434,9 @@ func (c *workloadFitCmd) Run(e *env) error {
 	t.say(sayTo(e.stderr))
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Fitted to %d requests of %s.\n# %s\n", sample.Requests(), filepath.Base(c.Trace), t.note())
+	if spread != "" {
+		notes = slices.Insert(notes, 0, spread)
+	}
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}

@@ -149,9 +149,17 @@ func printFits(b *strings.Builder, f *workload.Fits) {
 		name string
 		fits []workload.LengthFit
 	}{{"prompt tokens", f.Prompt}, {"output tokens", f.Output}} {
+		simple := 0
 		for i, x := range l.fits {
-			if i < 2 {
-				fmt.Fprintf(b, "%-14s%.3f  %v\n", l.name, x.Distance, x.Length)
+			// Tables come near to anything: one is enough, and only if it is nearest.
+			if x.IsTable() {
+				if i == 0 {
+					fmt.Fprintf(b, "%-14s%.3f  %s\n", l.name, x.Distance, x.Text())
+				}
+				continue
+			}
+			if simple++; simple <= 2 {
+				fmt.Fprintf(b, "%-14s%.3f  %s\n", l.name, x.Distance, x.Text())
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 
 	"github.com/assay-bench/assay/dataset"
@@ -160,6 +161,32 @@ func (t *tracedFile) sample(n int) (workload.Sample, error) {
 		sample.Outputs = nil
 	}
 	return sample, nil
+}
+
+// repeated is the share of the stamps that are those of the row before from which on
+// they are taken for cut to their quantum, if that matters beside the mean gap.
+const repeated = 0.01
+
+// fits are the simple forms of a sample. Gaps between stamps that are cut are not those
+// that were: the stamps are spread within their quantum first, which note says.
+func (t *tracedFile) fits(sample workload.Sample, n int) (f *workload.Fits, note string, err error) {
+	if t.file == nil || t.spec.Arrival.Process != workload.ByTrace || t.spec.Sessions != nil {
+		return sample.Fit(), "", nil
+	}
+	has := &t.file.Summary
+	if has.Quantum.Seconds()*has.Rate < 0.02 || float64(has.Timed-has.Stamps) < repeated*float64(has.Timed) {
+		return sample.Fit(), "", nil
+	}
+	spread, trace := *t, *t.spec.Trace
+	trace.Dither = "quantum"
+	spread.spec.Trace = &trace
+	if spread.file, err = workload.OpenTrace(spread.spec, t.seed); err != nil {
+		return nil, "", usageError{err}
+	}
+	if sample, err = spread.sample(n); err != nil {
+		return nil, "", err
+	}
+	return sample.Fit(), fmt.Sprintf("stamps in steps of %v: spread within them for the fit of arrivals, as trace.dither: quantum does", has.Quantum), nil
 }
 
 // note says what is in the file.
