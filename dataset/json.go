@@ -309,17 +309,42 @@ func (s *jsonSource) flatTurns(row *Row, raw []byte) error {
 // roots finds the first chat of each conversation. It forgets the oldest when it
 // has seen too many: their later turns begin a session of their own.
 type roots struct {
-	now, before map[string]string
+	now, before generation
+}
+
+// generation has the number of the first chat of each, by hashes of their ids: a
+// million of them are held.
+type generation struct {
+	root  map[uint64]uint32
+	names []string
 }
 
 const maxRoots = 1 << 20
 
+func (g *generation) find(id uint64) (string, bool) {
+	n, ok := g.root[id]
+	if !ok {
+		return "", false
+	}
+	return g.names[n], true
+}
+
+// name is the number of a root, which is new unless its own chat is known.
+func (g *generation) name(root string) uint32 {
+	if n, ok := g.root[mix(hashString(root))]; ok && g.names[n] == root {
+		return n
+	}
+	g.names = append(g.names, root)
+	return uint32(len(g.names) - 1)
+}
+
 func (r *roots) of(id, parent string) string {
 	root := id
 	if parent != "" {
+		h := mix(hashString(parent))
 		var ok bool
-		if root, ok = r.now[parent]; !ok {
-			if root, ok = r.before[parent]; !ok {
+		if root, ok = r.now.find(h); !ok {
+			if root, ok = r.before.find(h); !ok {
 				root = parent
 			}
 		}
@@ -327,13 +352,13 @@ func (r *roots) of(id, parent string) string {
 	if id == "" {
 		return root
 	}
-	if len(r.now) >= maxRoots {
-		r.now, r.before = nil, r.now
+	if len(r.now.root) >= maxRoots {
+		r.now, r.before = generation{}, r.now
 	}
-	if r.now == nil {
-		r.now = make(map[string]string)
+	if r.now.root == nil {
+		r.now.root = make(map[uint64]uint32)
 	}
-	r.now[id] = root
+	r.now.root[mix(hashString(id))] = r.now.name(root)
 	return root
 }
 

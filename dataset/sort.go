@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// SortWindow is how many rows are held for [Sort] in all: some 50 MB.
-const SortWindow = 1 << 17
+// SortWindow is how many rows are held for [Sort] in all: some 100 MB with their garbage.
+const SortWindow = 1 << 16
 
 // Sort puts rows in the order of their stamps; those of one stamp, and rows without,
 // stay as they are. Times count from first, the earliest of the [Summary]. It holds

@@ -3,6 +3,7 @@ package workload
 import (
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"slices"
 	"time"
@@ -16,7 +17,7 @@ import (
 // one; else all of them are held, without their texts if there are too many.
 type sessionTrace struct {
 	f        *TraceFile
-	sessions []traceSession // nil if they are read one by one
+	sessions []*traceSession // nil if they are read one by one
 	// cumulative: the prompt of a later turn has those before it inside.
 	cumulative bool
 	found      SessionSummary
@@ -62,10 +63,23 @@ type traceSession struct {
 // tracePoint is a turn as recorded.
 type tracePoint struct {
 	at, delay      time.Duration
-	prompt, output int
-	text           string
-	blocks         []uint64
-	blockTokens    int
+	prompt, output int32         // at most MaxTokens
+	says           *pointContent // nil for lengths alone: millions of points are held
+}
+
+// pointContent is what a turn says, where the trace has it.
+type pointContent struct {
+	text        string
+	blocks      []uint64
+	blockTokens int
+}
+
+// content of the turn.
+func (p *tracePoint) content() pointContent {
+	if p.says == nil {
+		return pointContent{}
+	}
+	return *p.says
 }
 
 // openSessions reads the sessions of a trace through.
@@ -123,34 +137,38 @@ func (t *sessionTrace) load() error {
 			all = append(all, s)
 		}
 		turns++
-		if text += len(p.text) + 8*len(p.blocks); turns > maxHeldTurns || text > maxHeldText {
+		if c := p.content(); turns > maxHeldTurns || text+len(c.text)+8*len(c.blocks) > maxHeldText {
 			return fmt.Errorf("%s: the turns of its sessions are mixed, and more than %d turns or %d MB of text or hash ids cannot be held: cut the file",
 				t.f.trace.File, maxHeldTurns, maxHeldText>>20)
+		} else {
+			text += len(c.text) + 8*len(c.blocks)
 		}
 	}
 	t.found.Branches = g.branches
-	t.sessions = make([]traceSession, 0, len(all))
-	for _, s := range all {
-		if len(s.points) > 0 {
-			t.sessions = append(t.sessions, *s)
-		}
+	t.sessions = slices.DeleteFunc(all, func(s *traceSession) bool { return len(s.points) == 0 })
+	if t.sessions == nil {
+		t.sessions = []*traceSession{}
 	}
-	slices.SortStableFunc(t.sessions, func(a, b traceSession) int { return int(max(-1, min(1, a.at-b.at))) })
+	slices.SortStableFunc(t.sessions, func(a, b *traceSession) int { return int(max(-1, min(1, a.at-b.at))) })
 	return nil
 }
 
 // grouper puts rows into sessions.
 type grouper struct {
 	f         *TraceFile
-	bySession map[string]*traceSession
-	byTip     map[string]*traceSession // by the id of the latest turn
+	seed      maphash.Seed             // of hashes, which are kept in place of ids
+	bySession map[uint64]*traceSession // by its id
+	byTip     map[uint64]*traceSession // by the id of the latest turn
 	branches  int64
 	failed    *int64 // counts the rows that failed
 }
 
 func newGrouper(f *TraceFile, failed *int64) *grouper {
-	return &grouper{f: f, failed: failed, bySession: make(map[string]*traceSession), byTip: make(map[string]*traceSession)}
+	return &grouper{f: f, failed: failed, seed: maphash.MakeSeed(), bySession: make(map[uint64]*traceSession), byTip: make(map[uint64]*traceSession)}
 }
+
+// key is the hash of an id. Of five million, two are the same once in a million files.
+func (g *grouper) key(id string) uint64 { return maphash.String(g.seed, id) }
 
 // place appends the turn to its session: that whose latest turn is its parent, else
 // that of its id; or to a new one.
@@ -158,23 +176,23 @@ func (g *grouper) place(row *dataset.Row, p tracePoint) (s *traceSession, fresh 
 	switch {
 	case row.Turn == 1: // also of an agent that another one started
 	case row.Parent != "":
-		if s = g.byTip[row.Parent]; s == nil {
+		if s = g.byTip[g.key(row.Parent)]; s == nil {
 			g.branches++
 		}
 	case row.SessionID != "":
-		s = g.bySession[row.SessionID]
+		s = g.bySession[g.key(row.SessionID)]
 	}
 	if s == nil {
 		s, fresh = &traceSession{line: row.Line, at: row.At, timed: row.Timed, system: row.System}, true
 		if row.SessionID != "" && row.Parent == "" {
-			g.bySession[row.SessionID] = s
+			g.bySession[g.key(row.SessionID)] = s
 		}
 	}
 	if row.ID != "" {
 		if !fresh {
-			delete(g.byTip, row.Parent)
+			delete(g.byTip, g.key(row.Parent))
 		}
-		g.byTip[row.ID] = s
+		g.byTip[g.key(row.ID)] = s
 	}
 	if p.output > 0 {
 		s.points = append(s.points, p)
@@ -188,34 +206,39 @@ func (g *grouper) point(row *dataset.Row) (tracePoint, error) {
 		*g.failed++
 		return tracePoint{}, nil
 	}
-	p := tracePoint{at: row.At, delay: row.Delay, prompt: row.PromptTokens, output: row.OutputTokens}
+	p := tracePoint{at: row.At, delay: row.Delay}
+	prompt, output := row.PromptTokens, row.OutputTokens
+	var says pointContent
 	if g.f.blocks {
-		p.blocks, p.blockTokens = g.f.blocksOf(row)
+		says.blocks, says.blockTokens = g.f.blocksOf(row)
 	}
-	if p.prompt == dataset.Unknown && g.f.prompt {
-		if p.prompt = estimate(row.Text); p.prompt > 0 {
-			p.text = row.Text
+	if prompt == dataset.Unknown && g.f.prompt {
+		if prompt = estimate(row.Text); prompt > 0 {
+			says.text = row.Text
 		}
 		for _, m := range row.Messages {
-			p.prompt += estimate(m.Content) // only their length: they have their history inside
+			prompt += estimate(m.Content) // only their length: they have their history inside
 		}
 	}
-	if p.output == dataset.Unknown {
-		p.output = estimate(row.Reply)
+	if output == dataset.Unknown {
+		output = estimate(row.Reply)
+	}
+	if says.text != "" || says.blocks != nil {
+		p.says = &says
 	}
 	missing := ""
 	switch {
-	case p.prompt < 1 && g.f.prompt:
+	case prompt < 1 && g.f.prompt:
 		missing = "neither a number of prompt tokens nor a text"
-	case p.output < 1 && g.f.output:
+	case output < 1 && g.f.output:
 		missing = "neither a number of output tokens nor a reply: give output_tokens"
-	case max(p.prompt, p.output) > MaxTokens:
-		return p, fmt.Errorf("%s:%d: %d prompt and %d output tokens: more than %d", g.f.trace.File, row.Line, p.prompt, p.output, MaxTokens)
+	case max(prompt, output) > MaxTokens:
+		return p, fmt.Errorf("%s:%d: %d prompt and %d output tokens: more than %d", g.f.trace.File, row.Line, prompt, output, MaxTokens)
 	}
 	if missing != "" {
 		return p, fmt.Errorf("%s:%d: the row has %s", g.f.trace.File, row.Line, missing)
 	}
-	p.prompt, p.output = max(p.prompt, 1), max(p.output, 1)
+	p.prompt, p.output = int32(max(prompt, 1)), int32(max(output, 1))
 	return p, nil
 }
 
@@ -232,7 +255,7 @@ func (t *sessionTrace) open(failed *int64) (next func() (*traceSession, bool, er
 				return nil, false, nil
 			}
 			i++
-			return &t.sessions[i-1], true, nil
+			return t.sessions[i-1], true, nil
 		}, nil
 	}
 	src, done, err := t.f.scaled(0)
@@ -343,7 +366,7 @@ func (t *sessionTrace) survey() error {
 		for i, p := range one.points {
 			delays = delays || i > 0 && p.delay > 0
 			timed = timed || p.at != one.points[0].at
-			s.Texts = s.Texts || p.text != ""
+			s.Texts = s.Texts || p.content().text != ""
 			if i > 0 && p.prompt > one.points[i-1].prompt+one.points[i-1].output {
 				fit++
 			} else if i > 0 {
@@ -404,11 +427,12 @@ func (t *sessionTrace) bounds() error {
 // turnsOf appends the turns of a recorded session.
 func (t *sessionTrace) turnsOf(turns []Turn, s *traceSession) []Turn {
 	for i, p := range s.points {
-		x := Turn{PromptTokens: p.prompt, MaxTokens: p.output, Text: p.text, Blocks: p.blocks, BlockTokens: p.blockTokens}
+		c := p.content()
+		x := Turn{PromptTokens: int(p.prompt), MaxTokens: int(p.output), Text: c.text, Blocks: c.blocks, BlockTokens: c.blockTokens}
 		if i > 0 {
 			before := &s.points[i-1]
 			if t.cumulative {
-				x.PromptTokens = max(1, p.prompt-before.prompt-before.output)
+				x.PromptTokens = max(1, int(p.prompt-before.prompt-before.output))
 			}
 			switch t.found.Timing {
 			case ByTimes:

@@ -3,14 +3,26 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"github.com/assay-bench/assay/dataset"
 	"github.com/assay-bench/assay/workload"
 )
 
+// planGC is how lazy the collector may be while a workload is read and planned, with
+// nothing measured yet; see Tune for the rest of the time.
+const planGC = 20
+
+// frugal makes the collector so, until the function that it returns is called.
+func frugal() (back func()) {
+	was := debug.SetGCPercent(planGC)
+	return func() { debug.SetGCPercent(was) }
+}
+
 // draw makes the plan of a workload. If it follows a trace, that is read through
 // first, and what it implies is said: a wrong unit shows there.
 func (c *config) draw(spec workload.Spec, say func(format string, args ...any)) (*workload.Plan, error) {
+	defer frugal()()
 	if spec.Prompts == nil {
 		return c.drawPlan(spec, say)
 	}

@@ -153,6 +153,7 @@ type workloadLook struct {
 
 // Run implements the command.
 func (c *workloadDescribeCmd) Run(e *env) error {
+	defer frugal()()
 	if c.N < 1 {
 		return usagef("--requests is %d: want a count from 1", c.N)
 	}
@@ -271,6 +272,7 @@ func (c *workloadSampleCmd) config() (config, error) {
 
 // Run implements the command.
 func (c *workloadSampleCmd) Run(e *env) error {
+	defer frugal()()
 	if c.N < 1 {
 		return usagef("--requests is %d: want a count from 1", c.N)
 	}
@@ -411,6 +413,7 @@ are, and prints a configuration to run.
 
 // Run implements the command.
 func (c *workloadFitCmd) Run(e *env) error {
+	defer frugal()()
 	if c.N < 1 {
 		return usagef("--requests is %d: want a count from 1", c.N)
 	}
