@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"unsafe"
 
 	"github.com/assay-bench/assay/dataset"
 	"github.com/assay-bench/assay/record"
@@ -266,8 +267,11 @@ func (f *PromptFile) Note() string {
 }
 
 // heldPrompts is how many bytes of prompts are shuffled at once: of a larger file,
-// a prompt comes near the place where it stands.
-const heldPrompts = 256 << 20
+// a prompt comes near the place where it stands. Each counts besides for what holds it.
+const (
+	heldPrompts = 128 << 20
+	holding     = int(unsafe.Sizeof(ownPrompt{}))
+)
 
 // promptReader gives the prompts of a file in order, or shuffled, round and round.
 type promptReader struct {
@@ -301,7 +305,7 @@ func (r *promptReader) next() (ownPrompt, error) {
 	last := len(r.held) - 1
 	r.held[k], r.held[last] = r.held[last], ownPrompt{}
 	r.held = r.held[:last]
-	r.size -= p.bytes
+	r.size -= p.bytes + holding
 	return p, nil
 }
 
@@ -311,6 +315,9 @@ func (r *promptReader) fill() error {
 		if r.src == nil {
 			if len(r.held) > 0 {
 				return nil // the rest of this round comes first
+			}
+			if each := int(r.f.Bytes/r.f.Prompts) + holding; r.rng != nil && r.held == nil {
+				r.held = make([]ownPrompt, 0, min(int(r.f.Prompts), heldPrompts/each+1))
 			}
 			var err error
 			if r.src, err = dataset.Open(r.f.spec.File, r.f.o); err != nil {
@@ -335,7 +342,7 @@ func (r *promptReader) fill() error {
 		}
 		if p, ok := promptOf(row); ok {
 			r.held = append(r.held, p)
-			r.size += p.bytes
+			r.size += p.bytes + holding
 			r.n++
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/assay-bench/assay/dataset"
@@ -369,17 +370,20 @@ func (r *traceFileRows) Next() (at time.Duration, prompt, output int, ok bool, e
 	if row.Failed {
 		return row.At, 0, 0, true, nil
 	}
-	missing := ""
-	switch {
+	missing, others, instead := "", int64(0), ""
+	switch has := &r.f.Summary; {
 	case r.f.time && !row.Timed:
-		missing = "stamp"
+		missing, others, instead = "stamp", has.Timed, "give an arrival process, or a concurrency"
 	case r.f.prompt && row.PromptTokens == dataset.Unknown:
-		missing = "number of prompt tokens"
+		missing, others, instead = "number of prompt tokens", has.PromptTokens.N, "give prompt_tokens, or send its texts: prompts: {file: "+filepath.Base(r.f.trace.File)+", order: file}"
 	case r.f.output && row.OutputTokens == dataset.Unknown:
-		missing = "number of output tokens"
+		missing, others, instead = "number of output tokens", has.OutputTokens.N, "give output_tokens"
 	}
 	if missing != "" {
 		r.close()
+		if others == 0 {
+			return 0, 0, 0, false, fmt.Errorf("%s:%d: no row has a %s: %s", r.f.trace.File, row.Line, missing, instead)
+		}
 		return 0, 0, 0, false, fmt.Errorf("%s:%d: the row has no %s (skip_bad leaves such rows out)", r.f.trace.File, row.Line, missing)
 	}
 	if !r.f.time {

@@ -143,7 +143,7 @@ func TestTraceFileMissing(t *testing.T) {
 		t.Errorf("outputs of the spec: %v", err)
 	}
 	spec.OutputTokens = Length{Dist: FromTrace}
-	if err := plan(); err == nil || !strings.Contains(err.Error(), "t.csv:2: the row has no number of output tokens") {
+	if err := plan(); err == nil || !strings.Contains(err.Error(), "t.csv:2: no row has a number of output tokens: give output_tokens") {
 		t.Errorf("outputs of the trace: %v", err)
 	}
 }
