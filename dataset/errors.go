@@ -66,6 +66,9 @@ const maxNames = 12
 
 // listed are the names of columns, the first of them if there are many.
 func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
 	var b strings.Builder
 	for i, n := range names[:min(len(names), maxNames)] {
 		if i > 0 {

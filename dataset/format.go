@@ -179,7 +179,7 @@ func lookCSV(head []byte) (sniff, error) {
 	line, _, _ := bytes.Cut(bytes.TrimLeft(head, "\r\n"), []byte("\n"))
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	s := sniff{in: inCSV, format: Columns, comma: ','}
-	for _, c := range []byte{'\t', ';'} {
+	for _, c := range []byte{'\t', ';', '|'} {
 		if bytes.IndexByte(line, s.comma) < 0 && bytes.IndexByte(line, c) >= 0 {
 			s.comma = c
 		}

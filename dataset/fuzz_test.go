@@ -151,7 +151,7 @@ func FuzzServeGen(f *testing.F) {
 		if err != nil {
 			return
 		}
-		c, err := newServeGenClient(newInput(bytes.NewReader(trace), 1<<16), "c", ls, 1)
+		c, err := newServeGenClient(newInput(bytes.NewReader(trace), 1<<16), "c", ls, 1, nil)
 		if err != nil {
 			return
 		}

@@ -150,18 +150,12 @@ func usualNames() []struct {
 	}
 }
 
-// normal writes a column's name in lower case with _ for all that is no letter
-// or digit: "Request tokens" is request_tokens.
+// normal writes a column's name in lower case with one _ for all that is no letter
+// or digit between others: "Request tokens" is request_tokens, "Time (ms)" time_ms.
 func normal(name string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'A' && r <= 'Z':
-			return r + 'a' - 'A'
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r > 127:
-			return r
-		}
-		return '_'
-	}, strings.TrimSpace(name))
+	return strings.Join(strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r > 127)
+	}), "_")
 }
 
 // unitOfName is the unit that a column's name ends in, and the rest of the name.

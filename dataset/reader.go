@@ -66,6 +66,9 @@ func New(rd io.Reader, name string, o Options) (*Reader, error) {
 	r := &Reader{name: name, o: o}
 	if err := r.open(rd); err != nil {
 		r.Close()
+		if errors.As(err, new(*RowError)) {
+			return nil, err // it has the name
+		}
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return r, nil
@@ -108,7 +111,7 @@ func (r *Reader) open(file io.Reader) error {
 	case sn.in == inParquet:
 		r.src, err = newParquet(file, r.set, r.o)
 	case sn.format == ServeGen:
-		r.src, err = newServeGenFile(in, r.name, r.o)
+		r.src, err = newServeGenFile(in, r.name, r.o, r.skipper())
 	case sn.in == inCSV:
 		r.src, err = newCSV(in, sn, r.set, r.o)
 	default:
@@ -157,6 +160,24 @@ func (r *Reader) Next() (*Row, error) {
 		}
 		if err = r.sort(err); err != nil {
 			return nil, err
+		}
+	}
+}
+
+// skipper counts what is skipped where rows are drawn of something else; nil if nothing
+// may be.
+func (r *Reader) skipper() func(error) {
+	if !r.o.SkipBad {
+		return nil
+	}
+	return func(err error) {
+		r.skipped++
+		var fatal fatalError
+		if errors.As(err, &fatal) {
+			err = fatal.error
+		}
+		if r.bad == nil {
+			r.bad = err
 		}
 	}
 }

@@ -368,6 +368,33 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
+// TestNames: columns by what people call them.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{
+		"Request tokens": "request_tokens", " Arrival Time (ms) ": "arrival_time_ms", "TIMESTAMP": "timestamp", "prompt__tokens": "prompt_tokens", "#2": "2", "длина": "длина", "--": "",
+	} {
+		if got := normal(name); got != want {
+			t.Errorf("%q: %q, want %q", name, got, want)
+		}
+	}
+	r := text(t, "Arrival Time (ms)|Prompt Tokens|Output tokens\n0|5|6\n500|5|6\n", Options{})
+	if rows := collect(t, r); rows[1].At != 500*time.Millisecond || rows[1].OutputTokens != 6 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// TestUTF8: a text that is none is said, in whatever it stands.
+func TestUTF8(t *testing.T) {
+	for content, want := range map[string]string{
+		"prompt,output_tokens\na,1\ncaf\xe9,5\n":                                 `f:3:1: column "prompt": "caf\xe9": is not UTF-8`,
+		`{"prompt":"a","output_tokens":1}` + "\n" + "{\"prompt\":\"caf\xe9\"}\n": `f:2:11: column "prompt": "\"caf\xe9\"": is not UTF-8`,
+	} {
+		if _, err := readAll(text(t, content, Options{})); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 // TestGoesOn: after the error of a row the next one is read.
 func TestGoesOn(t *testing.T) {
 	r := text(t, "t_s,input_tokens\n1,2\nx,3\n4,5\n", Options{})

@@ -45,6 +45,8 @@ type lengths struct {
 // serveGenClient draws the requests of one client.
 type serveGenClient struct {
 	name    string
+	file    string
+	skip    func(error) // what is wrong with a window, which is idle then; nil ends the rows
 	in      *input
 	fields  [][]byte
 	lengths []lengths
@@ -63,7 +65,7 @@ type serveGenClient struct {
 // with one.
 const lastWindow = 600
 
-func newServeGenFile(in *input, name string, o Options) (*serveGenClient, error) {
+func newServeGenFile(in *input, name string, o Options, skip func(error)) (*serveGenClient, error) {
 	path := o.Dataset
 	if path == "" {
 		base, ok := strings.CutSuffix(name, "-trace.csv")
@@ -76,26 +78,27 @@ func newServeGenFile(in *input, name string, o Options) (*serveGenClient, error)
 	if err != nil {
 		return nil, fmt.Errorf("lengths of the client: %w", err)
 	}
-	return newServeGenClient(in, filepath.Base(name), lengths, o.Seed)
+	return newServeGenClient(in, name, lengths, o.Seed, skip)
 }
 
-func newServeGenClient(in *input, name string, lengths []lengths, seed uint64) (*serveGenClient, error) {
-	client, _, _ := strings.Cut(name, "-trace")
-	c := &serveGenClient{name: client, in: in, lengths: lengths, lastLen: lastWindow}
+func newServeGenClient(in *input, file string, lengths []lengths, seed uint64, skip func(error)) (*serveGenClient, error) {
+	client, _, _ := strings.Cut(filepath.Base(file), "-trace")
+	c := &serveGenClient{name: client, file: file, skip: skip, in: in, lengths: lengths, lastLen: lastWindow}
 	c.rnd = rand.New(rand.NewPCG(mix(seed), hashString(client)))
+	c.after.start = -lastWindow
 	var err error
 	if c.after, err = c.readWindow(); err != nil {
-		return nil, located(name, c.line, err)
+		return nil, located(file, c.line, err)
 	}
 	c.hasNext = true
 	if err := c.advance(); err != nil {
-		return nil, located(name, c.line, err)
+		return nil, located(file, c.line, err)
 	}
 	return c, nil
 }
 
-// readWindow reads a line: start, rate, cv, family, shape, scale. Without a
-// family the client is idle.
+// readWindow reads the next window. One that is wrong is idle, from its start if that
+// is not what is wrong, if such may be skipped.
 func (c *serveGenClient) readWindow() (window, error) {
 	var b []byte
 	var err error
@@ -105,13 +108,30 @@ func (c *serveGenClient) readWindow() (window, error) {
 	if err != nil {
 		return window{}, err
 	}
+	w, err := c.parseWindow(b)
+	if err == nil && w.start <= c.after.start {
+		err = fatalError{&fieldError{column: "start", value: bytes.Clone(c.fields[0]), col: 1, err: errors.New("is not after the window before")}}
+	}
+	if err == nil || c.skip == nil {
+		return w, err
+	}
+	c.skip(located(c.file, c.line, err))
+	if w.start <= c.after.start {
+		w.start = c.after.start + lastWindow
+	}
+	return window{start: w.start}, nil
+}
+
+// parseWindow reads a line: start, rate, cv, family, shape, scale. Without a family the
+// client is idle.
+func (c *serveGenClient) parseWindow(b []byte) (w window, err error) {
 	if c.fields, _, err = splitFields(b, ',', c.fields[:0]); err != nil {
 		return window{}, err
 	}
 	if len(c.fields) != 6 {
-		return window{}, fmt.Errorf("has %d fields, a ServeGen window 6: start, rate, cv, family, shape, scale", len(c.fields))
+		return window{}, fmt.Errorf("has %s, a ServeGen window 6: start, rate, cv, family, shape, scale", fieldCount(len(c.fields)))
 	}
-	w := window{family: string(c.fields[3])}
+	w.family = string(c.fields[3])
 	for i, v := range []struct {
 		name string
 		to   *float64
@@ -121,7 +141,7 @@ func (c *serveGenClient) readWindow() (window, error) {
 		}
 		f, err := strconv.ParseFloat(string(c.fields[i]), 64)
 		if err != nil || !(f >= 0) || f > 1e9 {
-			return window{}, fatalError{&fieldError{column: v.name, value: c.fields[i], col: cap(b) - cap(c.fields[i]) + 1,
+			return w, fatalError{&fieldError{column: v.name, value: c.fields[i], col: cap(b) - cap(c.fields[i]) + 1,
 				err: errors.New("is not a number of at least 0")}}
 		}
 		*v.to = f
@@ -131,10 +151,10 @@ func (c *serveGenClient) readWindow() (window, error) {
 		w.rate = 0
 	case "Gamma", "Weibull":
 		if w.rate > 0 && w.shape <= 0 {
-			return window{}, fatalError{&fieldError{column: "shape", value: c.fields[4], err: errors.New("is not more than 0")}}
+			return w, fatalError{&fieldError{column: "shape", value: c.fields[4], err: errors.New("is not more than 0")}}
 		}
 	default:
-		return window{}, fatalError{&fieldError{column: "family", value: c.fields[3], err: errors.New("is neither Gamma nor Weibull")}}
+		return w, fatalError{&fieldError{column: "family", value: c.fields[3], err: errors.New("is neither Gamma nor Weibull")}}
 	}
 	return w, nil
 }
@@ -157,8 +177,6 @@ func (c *serveGenClient) advance() error {
 			}
 		case err != nil:
 			return err
-		case next.start <= c.now.start:
-			return fatalError{&fieldError{column: "start", value: bytes.Clone(c.fields[0]), err: errors.New("is not after the window before")}}
 		default:
 			c.after = next
 		}
@@ -344,7 +362,7 @@ func openServeGen(dir string, o Options) (*Reader, error) {
 	r.set = newSetter(r.shape, o)
 	g := &serveGen{}
 	for _, path := range traces {
-		c, release, err := openClient(path, o.Seed)
+		c, release, err := openClient(path, o.Seed, r.skipper())
 		if err != nil {
 			r.Close()
 			return nil, err
@@ -358,7 +376,7 @@ func openServeGen(dir string, o Options) (*Reader, error) {
 	return r, nil
 }
 
-func openClient(path string, seed uint64) (*serveGenClient, func(), error) {
+func openClient(path string, seed uint64, skip func(error)) (*serveGenClient, func(), error) {
 	lengths, err := readLengths(strings.TrimSuffix(path, "-trace.csv") + "-dataset.json")
 	if err != nil {
 		return nil, nil, err
@@ -368,7 +386,7 @@ func openClient(path string, seed uint64) (*serveGenClient, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := newServeGenClient(&input{buf: trace, w: len(trace), line: 1, err: io.EOF, limit: defaultMaxRow}, filepath.Base(path), lengths, seed)
+	c, err := newServeGenClient(&input{buf: trace, w: len(trace), line: 1, err: io.EOF, limit: defaultMaxRow}, path, lengths, seed, skip)
 	return c, func() {}, err
 }
 
@@ -378,7 +396,7 @@ func (g *serveGen) next(row *Row) error {
 	}
 	c := g.clients[0]
 	if err := c.next(row); err != nil {
-		return located(c.name+"-trace.csv", c.line, err)
+		return located(c.file, c.line, err)
 	}
 	g.clients = slices.Delete(g.clients, 0, 1)
 	if !c.done {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -89,12 +90,40 @@ func TestServeGenBad(t *testing.T) {
 		"order":  {"600,1,1,Gamma,1,1\n0,1,1,Gamma,1,1\n", `is not after the window before`},
 		"fields": {"0,1,1,Gamma\n", `has 4 fields`},
 	} {
-		c, err := newServeGenClient(newInput(strings.NewReader(test.content), 0), "chunk-0-trace.csv", ls, 1)
+		c, err := newServeGenClient(newInput(strings.NewReader(test.content), 0), "chunk-0-trace.csv", ls, 1, nil)
 		if err == nil {
 			_, err = readAll(&Reader{name: "chunk-0-trace.csv", shape: shapeOf(ServeGen), src: c, set: newSetter(shapeOf(ServeGen), Options{})})
 		}
 		if err == nil || !strings.Contains(err.Error(), test.says) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A window that is wrong is idle, if it may be skipped.
+	for name, test := range map[string]struct{ content, bad string }{
+		"rate":   {"0,1,1,Gamma,1,1\n300,x,1,Gamma,1,1\n600,1,1,Gamma,1,1\n", `dir/chunk-0-trace.csv:2:5: column "rate": "x": is not a number of at least 0`},
+		"start":  {"0,1,1,Gamma,1,1\nx,1,1,Gamma,1,1\n1200,1,1,Gamma,1,1\n", `dir/chunk-0-trace.csv:2:1: column "start": "x": is not a number of at least 0`},
+		"fields": {"0,1,1,Gamma,1,1\n600,1\n1200,1,1,Gamma,1,1\n", `dir/chunk-0-trace.csv:2: has 2 fields`},
+		"order":  {"0,1,1,Gamma,1,1\n0,1,1,Gamma,1,1\n1200,1,1,Gamma,1,1\n", `dir/chunk-0-trace.csv:2:1: column "start": "0": is not after the window before`},
+	} {
+		r := &Reader{name: "dir", o: Options{SkipBad: true}, shape: shapeOf(ServeGen), set: newSetter(shapeOf(ServeGen), Options{})}
+		if r.src, err = newServeGenClient(newInput(strings.NewReader(test.content), 0), "dir/chunk-0-trace.csv", ls, 1, r.skipper()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rows := collect(t, r)
+		first, last := time.Duration(0), time.Duration(0) // before the bad window, and behind it
+		for _, row := range rows {
+			if at := time.Duration(row.stamp); at < 600*time.Second {
+				first = max(first, at)
+			} else if last == 0 {
+				last = at
+			}
+		}
+		window := 600 * time.Second
+		if name == "rate" {
+			window /= 2
+		}
+		if n, bad := r.Skipped(); n != 1 || !strings.HasPrefix(bad.Error(), test.bad) || first > window || last < 2*window {
+			t.Errorf("%s: %d skipped, %v; nothing between %v and %v", name, n, bad, first, last)
 		}
 	}
 	for _, bad := range []string{`{"0":{"input_tokens":"{1:1","output_tokens":"{1:1}"}}`, `{"x":{}}`, `{"0":{"input_tokens":"{1:-1}","output_tokens":"{1:1}"}}`, `{}`, `[`} {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"unicode/utf8"
 )
 
 // setter puts values into fields of a row. It is what all containers share.
@@ -80,12 +81,11 @@ func (s *setter) text(row *Row, f Field, v []byte) error {
 		row.PromptTokens, err = s.count(v)
 	case FieldOutputTokens:
 		row.OutputTokens, err = s.count(v)
-	case FieldPrompt:
-		row.Text = string(v)
-	case FieldReply:
-		row.Reply = string(v)
-	case FieldSystem:
-		row.System = string(v)
+	case FieldPrompt, FieldReply, FieldSystem:
+		if !utf8.Valid(v) {
+			return errUTF8
+		}
+		*row.said(f) = string(v)
 	case FieldID:
 		row.ID = string(v)
 	case FieldParent:
@@ -133,6 +133,19 @@ func (s *setter) text(row *Row, f Field, v []byte) error {
 		err = s.structured(row, f, v)
 	}
 	return err
+}
+
+// said is the text of a field; nil if that is none.
+func (r *Row) said(f Field) *string {
+	switch f {
+	case FieldPrompt:
+		return &r.Text
+	case FieldReply:
+		return &r.Reply
+	case FieldSystem:
+		return &r.System
+	}
+	return nil
 }
 
 func (s *setter) count(v []byte) (int, error) {
@@ -198,19 +211,13 @@ func (s *setter) json(row *Row, f Field, v []byte) error {
 			f = FieldOutputTokens
 		}
 	}
-	if v[0] == '"' {
+	if said := row.said(f); said != nil && v[0] == '"' {
 		// Texts may be long: they are copied once.
-		switch f {
-		case FieldPrompt:
-			row.Text = unquote(v)
-			return nil
-		case FieldReply:
-			row.Reply = unquote(v)
-			return nil
-		case FieldSystem:
-			row.System = unquote(v)
-			return nil
+		if !utf8.Valid(v) {
+			return errUTF8
 		}
+		*said = unquote(v)
+		return nil
 	}
 	text, ok := bare(v)
 	if !ok {

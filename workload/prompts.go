@@ -250,17 +250,25 @@ func (f *PromptFile) Fits(chat bool) error {
 // Note says what is in the file.
 func (f *PromptFile) Note() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d prompts, %d bytes on average and %d at most", f.Prompts, f.Bytes/f.Prompts, f.Longest)
+	if f.Prompts == 1 {
+		fmt.Fprintf(&b, "1 prompt of %d bytes", f.Bytes)
+	} else {
+		fmt.Fprintf(&b, "%d prompts, %d bytes on average and %d at most", f.Prompts, f.Bytes/f.Prompts, f.Longest)
+	}
 	for _, n := range []struct {
-		n    int64
-		text string
+		n         int64
+		one, many string
 	}{
-		{f.Bodies, "are request bodies as recorded"},
-		{f.LaterTurns, "later turns of conversations are left out (for whole conversations: --trace)"},
-		{f.NoText, "rows without a text are left out"},
+		{f.Bodies, "is a request body as recorded", "are request bodies as recorded"},
+		{f.LaterTurns, "later turn of a conversation is left out (for whole conversations: --trace)", "later turns of conversations are left out (for whole conversations: --trace)"},
+		{f.NoText, "row without a text is left out", "rows without a text are left out"},
 	} {
-		if n.n > 0 {
-			fmt.Fprintf(&b, "; %d %s", n.n, n.text)
+		switch n.n {
+		case 0:
+		case 1:
+			b.WriteString("; 1 " + n.one)
+		default:
+			fmt.Fprintf(&b, "; %d %s", n.n, n.many)
 		}
 	}
 	return b.String()

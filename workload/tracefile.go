@@ -76,6 +76,9 @@ func OpenTrace(spec Spec, seed uint64) (*TraceFile, error) {
 	if f.Summary.Rows == 0 {
 		return nil, fmt.Errorf("trace: %s: there are no rows in it", f.trace.File)
 	}
+	if f.Summary.Failed == f.Summary.Rows {
+		return nil, fmt.Errorf("trace: %s: all of its rows failed when they were recorded: they have a status of 400 or more, or no tokens", f.trace.File)
+	}
 	return f, errors.Join(f.setBlocks(&spec), f.setDither())
 }
 
