@@ -107,7 +107,7 @@ func (s *jsonSource) resolve(names []string, given map[Field]string) error {
 	for f, name := range given {
 		if strings.Contains(name, ".") && !slices.Contains(names, name) {
 			if !knownField(f) {
-				return fmt.Errorf("there is no field %q", f)
+				return errField(f)
 			}
 			c := columnOf{field: f, name: name, turn: -1}
 			s.paths = append(s.paths, pathColumn{strings.Split(name, "."), c})

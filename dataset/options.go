@@ -202,7 +202,7 @@ func resolve(names []string, given map[Field]string) ([]columnOf, error) {
 	}
 	for f := range given {
 		if !knownField(f) {
-			return nil, fmt.Errorf("there is no field %q", f)
+			return nil, errField(f)
 		}
 	}
 	for _, u := range usualNames() {
@@ -258,6 +258,14 @@ func turnOf(name, want string) (int, bool) {
 		k = k*10 + int(c-'0')
 	}
 	return k, true
+}
+
+func errField(f Field) error {
+	var names []string
+	for _, u := range usualNames() {
+		names = append(names, string(u.field))
+	}
+	return fmt.Errorf("there is no field %q: there are %s", f, strings.Join(names, ", "))
 }
 
 func knownField(f Field) bool {

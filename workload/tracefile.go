@@ -210,15 +210,18 @@ func datasetOptions(format string, columns map[string]string) (o dataset.Options
 // hashFile is the hash of a file, held against the one that was stated, if one was;
 // empty for a directory.
 func hashFile(path, want string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is no regular file: it is read several times, which a pipe cannot be: write it into one", path)
+	}
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || info.IsDir() {
-		return "", err
-	}
 	h := sha256.New()
 	if _, err := io.Copy(h, file); err != nil {
 		return "", err

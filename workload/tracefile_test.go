@@ -273,3 +273,25 @@ func TestTraceBlockSize(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestTracePipe: what can be read once only is refused before it is waited for.
+func TestTracePipe(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	path := fmt.Sprintf("/dev/fd/%d", r.Fd())
+	if _, err := os.Stat(path); err != nil {
+		path = os.DevNull // where pipes have no names
+	}
+	trace := traceSpec(t, func(x *Trace) { x.File = path })
+	if _, err := OpenTrace(trace, 1); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("trace: %v", err)
+	}
+	own := with(func(s *Spec) { s.Prompts = &Prompts{File: path} })
+	if _, err := OpenPrompts(own); err == nil || !strings.Contains(err.Error(), "is no regular file") {
+		t.Errorf("prompts: %v", err)
+	}
+}
