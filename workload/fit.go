@@ -100,6 +100,9 @@ func (f LengthFit) Text() string {
 	return f.Length.String()
 }
 
+// digitsOfShort is what short changes a number by, of itself, at most.
+const digitsOfShort = 0.5e-3
+
 // short has four digits: more are noise of the sample.
 func short(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
@@ -166,8 +169,13 @@ func FitArrivals(at []int64) []ArrivalFit {
 		{Process: Lomax, Rate: rate, CV: cv},
 		{Process: Hyperexponential, Rate: rate, CV: cv},
 	} {
-		if cdf := a.gapCDF(); a.check() == nil && cdf != nil {
-			fits = append(fits, ArrivalFit{a, roundedKS(gaps, cdf, near), 1.9495 / math.Sqrt(float64(len(gaps)))})
+		cdf, off := a.gapCDF(), near
+		if a.Process == Constant {
+			// All of its gaps are one, to the digits of the rate.
+			off = max(near, digitsOfShort/rate)
+		}
+		if a.check() == nil && cdf != nil {
+			fits = append(fits, ArrivalFit{a, roundedKS(gaps, cdf, off), 1.9495 / math.Sqrt(float64(len(gaps)))})
 		}
 	}
 	// The CV of so many exponential gaps has a standard error of 1/sqrt(n).

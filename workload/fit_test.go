@@ -112,12 +112,15 @@ func TestFitCutStamps(t *testing.T) {
 	if f := FitArrivals(at)[0]; f.Arrival.Process != Gamma || f.Distance > 1.5*f.Rejected {
 		t.Errorf("%+v", f)
 	}
-	// What is at multiples of its gap by itself is not cut.
-	for i := range at {
-		at[i] = int64(i) * 200e6
-	}
-	if f := FitArrivals(at); f[0].Arrival.Process != Constant || f[1].Distance < 0.5 {
-		t.Errorf("%+v", f)
+	// What is at multiples of its gap by itself is not cut, and is constant also where
+	// its rate has more digits than are said.
+	for _, gap := range []int64{200e6, 700e6, 123_456_789} {
+		for i := range at {
+			at[i] = int64(i) * gap
+		}
+		if f := FitArrivals(at); f[0].Arrival.Process != Constant || f[0].Distance > 0.01 || f[1].Distance < 0.5 {
+			t.Errorf("%+v", f)
+		}
 	}
 }
 

@@ -440,6 +440,7 @@ func (c *workloadFitCmd) Run(e *env) error {
 	if spread != "" {
 		notes = slices.Insert(notes, 0, spread)
 	}
+	notes = append(notes, t.unfitted()...)
 	for _, n := range notes {
 		fmt.Fprintf(&b, "# %s\n", n)
 	}

@@ -189,6 +189,17 @@ func (t *tracedFile) fits(sample workload.Sample, n int) (f *workload.Fits, note
 	return sample.Fit(), fmt.Sprintf("stamps in steps of %v: spread within them for the fit of arrivals, as trace.dither: quantum does", has.Quantum), nil
 }
 
+// unfitted are notes on what a trace has and its fit has not.
+func (t *tracedFile) unfitted() (notes []string) {
+	if t.file != nil && t.file.HasSessions() {
+		notes = append(notes, "rows are turns of sessions, and are single requests here: how many turns there are, what is between them and the history that prompts share are not fitted (assay run --trace replays them)")
+	}
+	if t.file != nil && t.file.Summary.Blocks > 0 {
+		notes = append(notes, fmt.Sprintf("rows have hash_ids: what prompts share (%.1f %% of their blocks) is not fitted; workload.prefix makes shared prefixes", 100*t.file.Summary.Hits))
+	}
+	return notes
+}
+
 // note says what is in the file.
 func (t *tracedFile) note() string {
 	if t.file != nil {
