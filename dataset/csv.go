@@ -210,12 +210,18 @@ func (s *csvSource) failed(line []byte, c columnOf, err error) error {
 	return &fieldError{column: c.name, value: v, col: col, err: err}
 }
 
+// maxFields of a record: a line of 64 MB may be all commas.
+const maxFields = 1 << 16
+
 // splitFields cuts a line at its commas, by RFC 4180. A quoted field that goes on in
 // the next line opens at the byte open of this one; open is -1 if none does. Fields
 // are parts of the line, but for those with quotes inside.
 func splitFields(line []byte, comma byte, dst [][]byte) (fields [][]byte, open int, err error) {
 	whole := len(line)
 	for {
+		if len(dst) >= maxFields {
+			return dst, -1, fmt.Errorf("has more than %d fields", maxFields)
+		}
 		if len(line) == 0 || line[0] != '"' {
 			i := bytes.IndexByte(line, comma)
 			if i < 0 {

@@ -254,6 +254,7 @@ func TestMalformed(t *testing.T) {
 		{"no date", azure + "2023-13-16 18:20:02.12,8,97\n", `f:3:1: column "TIMESTAMP": "2023-13-16 18:20:02.12": is not a date and time`},
 		{"few fields", azure + "2023-11-16 18:20:02.12,8\n", `f:3: has 2 fields, the header 3`},
 		{"many fields", azure + "2023-11-16 18:20:02.12,8,9,10\n", `f:3: has 4 fields, the header 3`},
+		{"commas", azure + strings.Repeat(",", 70_000) + "\n", `f:3: has more than 65536 fields`},
 		{"quote", azure + "\"2023-11-16 18:20:02.12\"x,8,9\n", `f:3: field 1: something follows its closing quote`},
 		{"quoted value", azure + "2023-11-16 18:20:02.12,\"8\"\"\",9\n", `f:3: column "ContextTokens": "8\"": is not a whole number of at least 0`},
 		{"JSON count", "{\"timestamp\":0,\"input_length\":1,\"output_length\":1}\n{\"timestamp\":1,\"input_length\":\"many\",\"output_length\":1}\n", `f:2:31: column "input_length": "\"many\"": is not a whole number of at least 0`},

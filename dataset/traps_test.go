@@ -10,7 +10,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The traps that other tools fell into; each is a test.
+// The traps that other tools fell into; each is a test. Two are tested where they can
+// be fallen into: ways to change a rate, and that reports name them (TestThin and those
+// behind it, and TestTraceLabels of package workload), and turns that are sent before
+// the one they answer (TestSessionTraces there).
 
 // hour is a Mooncake trace of one hour, a row every 3 s.
 func hour() string {

@@ -295,3 +295,27 @@ func TestTracePipe(t *testing.T) {
 		t.Errorf("prompts: %v", err)
 	}
 }
+
+// TestTraceLabels: the three ways to change a rate are not one workload, and neither
+// its description, nor what is said before a run, nor its fingerprint take them for one.
+func TestTraceLabels(t *testing.T) {
+	seen := map[string]string{}
+	for name, scale := range map[string]*TraceScale{
+		"as recorded": nil, Thinning: {Thinning, 1}, Compression: {Compression, 1}, Superposition: {Superposition, 1},
+	} {
+		spec := traceSpec(t, func(x *Trace) { x.Scale, x.SHA256 = scale, "" })
+		f, err := OpenTrace(spec, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Trace.SHA256 = f.SHA256
+		if scale != nil && (!strings.Contains(spec.Describe(), "rate times 1 by "+name) || !strings.Contains(f.Note(), "; "+name+": 10.09/s")) {
+			t.Errorf("%s: %s; %s", name, spec.Describe(), f.Note())
+		}
+		hash := spec.Fingerprint(1)
+		if other, ok := seen[hash]; ok {
+			t.Errorf("%s and %s have one fingerprint", name, other)
+		}
+		seen[hash] = name
+	}
+}
